@@ -1,0 +1,134 @@
+#include "reshard/base/error.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+namespace reshard {
+namespace {
+
+struct CodeEntry {
+  ErrorCode code;
+  std::string_view name;
+  Exit exit;
+};
+
+constexpr std::array kCodes = {
+    CodeEntry{ErrorCode::kUsage, "E_USAGE", Exit::kUsage},
+    CodeEntry{ErrorCode::kExists, "E_EXISTS", Exit::kUsage},
+    CodeEntry{ErrorCode::kSyntax, "E_SYNTAX", Exit::kPlan},
+    CodeEntry{ErrorCode::kDupKey, "E_DUP_KEY", Exit::kPlan},
+    CodeEntry{ErrorCode::kSchema, "E_SCHEMA", Exit::kPlan},
+    CodeEntry{ErrorCode::kMeshSize, "E_MESH_SIZE", Exit::kPlan},
+    CodeEntry{ErrorCode::kAxisDup, "E_AXIS_DUP", Exit::kPlan},
+    CodeEntry{ErrorCode::kRanks, "E_RANKS", Exit::kPlan},
+    CodeEntry{ErrorCode::kMeshWorld, "E_MESH_WORLD", Exit::kPlan},
+    CodeEntry{ErrorCode::kPattern, "E_PATTERN", Exit::kPlan},
+    CodeEntry{ErrorCode::kAxisUnknown, "E_AXIS_UNKNOWN", Exit::kPlan},
+    CodeEntry{ErrorCode::kAxisReused, "E_AXIS_REUSED", Exit::kPlan},
+    CodeEntry{ErrorCode::kPartial, "E_PARTIAL", Exit::kPlan},
+    CodeEntry{ErrorCode::kRuleUnused, "E_RULE_UNUSED", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kTensorUnmatched, "E_TENSOR_UNMATCHED", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kDimRange, "E_DIM_RANGE", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kDimDup, "E_DIM_DUP", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kIndivisible, "E_INDIVISIBLE", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kEmptyShard, "E_EMPTY_SHARD", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kUnitSplit, "E_UNIT_SPLIT", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kSegmentSum, "E_SEGMENT_SUM", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kStride, "E_STRIDE", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kSeqLayout, "E_SEQ_LAYOUT", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kPad, "E_PAD", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kRepeat, "E_REPEAT", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kOwner, "E_OWNER", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kGroupIncomplete, "E_GROUP_INCOMPLETE", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kMemberSize, "E_MEMBER_SIZE", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kShape, "E_SHAPE", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kDtype, "E_DTYPE", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kRenameCollision, "E_RENAME_COLLISION", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kCoverage, "E_COVERAGE", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kMissing, "E_MISSING", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kReplica, "E_REPLICA", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kOverflow, "E_OVERFLOW", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kFormat, "E_FORMAT", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kUnsupported, "E_UNSUPPORTED", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kLink, "E_LINK", Exit::kCheckpoint},
+    CodeEntry{ErrorCode::kIo, "E_IO", Exit::kIo},
+    CodeEntry{ErrorCode::kTransport, "E_TRANSPORT", Exit::kTransport},
+    CodeEntry{ErrorCode::kDevice, "E_DEVICE", Exit::kTransport},
+    CodeEntry{ErrorCode::kMemory, "E_MEMORY", Exit::kMemory},
+    CodeEntry{ErrorCode::kDifferent, "E_DIFFERENT", Exit::kDifferent},
+    CodeEntry{ErrorCode::kDigest, "E_DIGEST", Exit::kInternal},
+    CodeEntry{ErrorCode::kInternal, "E_INTERNAL", Exit::kInternal},
+    CodeEntry{ErrorCode::kInterrupted, "E_INTERRUPTED", Exit::kInternal},
+};
+
+const CodeEntry& entry(ErrorCode code) {
+  for (const CodeEntry& e : kCodes)
+    if (e.code == code) return e;
+  return kCodes.back();
+}
+
+std::string line(std::string_view code, const std::string& where, const std::string& tensor,
+                 const std::string& message) {
+  std::string out(code);
+  if (!where.empty()) out += fmt::format(": {}", escaped(where));
+  if (!tensor.empty()) out += fmt::format(": tensor '{}'", escaped(tensor));
+  return out + fmt::format(": {}", escaped(message));
+}
+
+}  // namespace
+
+std::string_view code_name(ErrorCode code) { return entry(code).name; }
+
+ErrorCode code_from_name(std::string_view name) {
+  for (const CodeEntry& e : kCodes)
+    if (e.name == name) return e.code;
+  return ErrorCode::kInternal;
+}
+
+Exit default_exit(ErrorCode code) { return entry(code).exit; }
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string to_line(const Issue& issue) {
+  return line(code_name(issue.code), issue.where, issue.tensor, issue.message);
+}
+
+std::string to_line(const Warning& warning) {
+  return line(warning.code, warning.where, warning.tensor, warning.message);
+}
+
+Error::Error(Issue issue) : Error(std::vector<Issue>{std::move(issue)}) {}
+
+Error::Error(std::vector<Issue> issues)
+    : Error(issues.empty() ? Exit::kInternal : default_exit(issues.front().code), std::move(issues)) {}
+
+Error::Error(Exit exit, std::vector<Issue> issues) : issues_(std::move(issues)), exit_(exit) {
+  for (const Issue& issue : issues_) {
+    if (!text_.empty()) text_ += '\n';
+    text_ += to_line(issue);
+  }
+}
+
+void internal_error(std::string message) { throw Error(Issue{ErrorCode::kInternal, "", "", std::move(message)}); }
+
+}  // namespace reshard

@@ -1,0 +1,253 @@
+#include "reshard/base/json.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "reshard/base/error.hpp"
+
+namespace reshard {
+namespace {
+
+/// Walks the text and knows, through a shared cursor, how far the parser has read.
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, const char** cursor) : at_(at), cursor_(cursor) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    ++at_;
+    *cursor_ = at_;
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    CountingIterator old = *this;
+    ++*this;
+    return old;
+  }
+  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at_ == b.at_; }
+  friend bool operator!=(const CountingIterator& a, const CountingIterator& b) { return a.at_ != b.at_; }
+
+ private:
+  const char* at_;
+  const char** cursor_;
+};
+
+/// Adds to the SAX events what the parser does not check: depth, unique keys, positions.
+class StrictSax : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  StrictSax(std::string_view text, std::string_view source, JsonLimits limits, JsonHandler& handler)
+      : text_(text), source_(source), limits_(limits), handler_(handler), next_(text.data()), line_start_(text.data()) {}
+
+  const char** cursor() { return &cursor_; }
+
+  bool null() override {
+    handler_.on_null(token());
+    return true;
+  }
+  bool boolean(bool value) override {
+    handler_.on_boolean(value, token());
+    return true;
+  }
+  bool number_integer(number_integer_t value) override {
+    handler_.on_integer(value, token());
+    return true;
+  }
+  bool number_unsigned(number_unsigned_t value) override {
+    const Position at = token();
+    if (value > static_cast<number_unsigned_t>(std::numeric_limits<std::int64_t>::max())) {
+      handler_.on_float(static_cast<double>(value), std::to_string(value), at);
+    } else {
+      handler_.on_integer(static_cast<std::int64_t>(value), at);
+    }
+    return true;
+  }
+  bool number_float(number_float_t value, const string_t& text) override {
+    handler_.on_float(value, text, token());
+    return true;
+  }
+  bool string(string_t& value) override {
+    handler_.on_string(value, token());
+    return true;
+  }
+  bool binary(binary_t&) override { return false; }
+  bool start_object(std::size_t) override {
+    const Position at = token();
+    deeper(at);
+    keys_.emplace_back();
+    handler_.on_object_begin(at);
+    return true;
+  }
+  bool key(string_t& value) override {
+    const Position at = token();
+    if (!keys_.back().insert(value).second)
+      throw Error(Issue{ErrorCode::kDupKey, place(at), "", fmt::format("the key {} is given twice", json_string(value))});
+    handler_.on_key(value, at);
+    return true;
+  }
+  bool end_object() override {
+    --depth_;
+    keys_.pop_back();
+    token();
+    handler_.on_object_end();
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    const Position at = token();
+    deeper(at);
+    handler_.on_array_begin(at);
+    return true;
+  }
+  bool end_array() override {
+    --depth_;
+    token();
+    handler_.on_array_end();
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
+    // nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 2: ...": the reason stands
+    // behind the position, which we say in our own way.
+    std::string reason = error.what();
+    const std::size_t colon = reason.find(": ");
+    if (colon != std::string::npos) reason.erase(0, colon + 2);
+    const Position at = position_of(cursor_ > text_.data() ? cursor_ - 1 : cursor_);
+    throw Error(Issue{ErrorCode::kSyntax, place(at), "", "not JSON: " + reason});
+  }
+
+ private:
+  /// Where the token that has just been read begins: the first character behind the last token that is neither blank nor
+  /// a separator.
+  Position token() {
+    const char* const end = text_.data() + text_.size();
+    while (next_ < end && (*next_ == ' ' || *next_ == '\t' || *next_ == '\n' || *next_ == '\r' || *next_ == ',' ||
+                           *next_ == ':')) {
+      if (*next_ == '\n') {
+        ++line_;
+        line_start_ = next_ + 1;
+      }
+      ++next_;
+    }
+    const Position at{line_, static_cast<int>(next_ - line_start_) + 1};
+    // A number has been read one character past its end; every other token ends at the cursor.
+    const char* stop = cursor_;
+    if (next_ < end && (*next_ == '-' || (*next_ >= '0' && *next_ <= '9'))) {
+      stop = next_;
+      while (stop < end && std::string_view("+-.eE0123456789").find(*stop) != std::string_view::npos) ++stop;
+    }
+    next_ = stop > next_ ? stop : next_ + 1;
+    return at;
+  }
+
+  Position position_of(const char* where) const {
+    Position at{1, 1};
+    for (const char* c = text_.data(); c < where; ++c) {
+      if (*c == '\n') {
+        ++at.line;
+        at.column = 1;
+      } else {
+        ++at.column;
+      }
+    }
+    return at;
+  }
+
+  void deeper(Position at) {
+    if (++depth_ > limits_.depth)
+      throw Error(Issue{ErrorCode::kSyntax, place(at), "", fmt::format("nested deeper than {} levels", limits_.depth)});
+  }
+
+  std::string place(Position at) const { return fmt::format("{}:{}:{}", source_, at.line, at.column); }
+
+  std::string_view text_;
+  std::string_view source_;
+  JsonLimits limits_;
+  JsonHandler& handler_;
+  const char* cursor_ = text_.data();
+  const char* next_;
+  const char* line_start_;
+  int line_ = 1;
+  int depth_ = 0;
+  std::vector<std::unordered_set<std::string>> keys_;
+};
+
+class TreeBuilder : public JsonHandler {
+ public:
+  void on_null(Position at) override { place(Value(nullptr), at); }
+  void on_boolean(bool value, Position at) override { place(Value(value), at); }
+  void on_integer(std::int64_t value, Position at) override { place(Value(value), at); }
+  void on_float(double value, std::string_view text, Position at) override {
+    place(Value(Value::Float{value, std::string(text)}), at);
+  }
+  void on_string(std::string_view value, Position at) override { place(Value(std::string(value)), at); }
+  void on_key(std::string_view key, Position at) override {
+    open_.back().object().push_back({std::string(key), Value(), at});
+  }
+  void on_object_begin(Position at) override { open(Value(Value::Object{}), at); }
+  void on_object_end() override { close(); }
+  void on_array_begin(Position at) override { open(Value(Value::Array{}), at); }
+  void on_array_end() override { close(); }
+
+  Value take() { return std::move(root_); }
+
+ private:
+  void open(Value value, Position at) {
+    value.position = at;
+    open_.push_back(std::move(value));
+  }
+  void close() {
+    Value value = std::move(open_.back());
+    open_.pop_back();
+    const Position at = value.position;
+    place(std::move(value), at);
+  }
+  void place(Value value, Position at) {
+    value.position = at;
+    if (open_.empty()) {
+      root_ = std::move(value);
+    } else if (open_.back().is_array()) {
+      open_.back().array().push_back(std::move(value));
+    } else {
+      open_.back().object().back().value = std::move(value);
+    }
+  }
+
+  std::vector<Value> open_;
+  Value root_;
+};
+
+}  // namespace
+
+void parse_json(std::string_view text, std::string_view source, JsonLimits limits, JsonHandler& handler) {
+  if (text.substr(0, 3) == "\xef\xbb\xbf")
+    throw Error(Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", source), "", "begins with a byte order mark; remove it"});
+  if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
+    throw Error(Issue{ErrorCode::kSyntax, std::string(source), "", fmt::format("byte {} is NUL: not text", nul)});
+  StrictSax sax(text, source, limits, handler);
+  const CountingIterator begin(text.data(), sax.cursor());
+  const CountingIterator end(text.data() + text.size(), sax.cursor());
+  nlohmann::json::sax_parse(begin, end, &sax);
+}
+
+Value parse_json(std::string_view text, std::string_view source, JsonLimits limits) {
+  TreeBuilder builder;
+  parse_json(text, source, limits, builder);
+  return builder.take();
+}
+
+std::string json_string(std::string_view text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace reshard

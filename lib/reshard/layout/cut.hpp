@@ -1,0 +1,114 @@
+#pragma once
+// How the axes of a mesh cut one dim: the rules of plan format sections 5, 6 and 9 as integer algebra.
+//
+// A dim of true length D starts as the line of global indices 0 .. D-1. Each level, major to minor, keeps its
+// coordinate's part of the current line and hands it on. What is left is an ordered list of runs; padding is stored but
+// has no global index. A rank's shard is the product over its dims.
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "reshard/layout/mesh.hpp"
+
+namespace reshard::layout {
+
+enum class Split { kEven, kBalanced, kChunk, kShares };
+enum class Fallback { kError, kReplicate, kRepeat };
+enum class SequenceLayout { kContiguous, kZigzag, kStriped };
+enum class Fill { kZero, kLast };
+enum class PackedPadding { kTemporary, kForbid };
+
+/// A fused part of a dim, cut on its own. What it does not say is taken from its level.
+struct Segment {
+  Index size = 0;
+  std::optional<Index> unit;
+  std::optional<Fallback> fallback;
+
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+/// Boundaries of packed sequences. A tensor's name stands where the plan gave one, until its numbers are filled in.
+struct PackedSequences {
+  std::vector<Index> cu_seqlens;
+  std::vector<Index> cu_seqlens_padded;  ///< empty: none given
+  std::string cu_seqlens_tensor;         ///< empty: inline
+  std::string cu_seqlens_padded_tensor;
+
+  friend bool operator==(const PackedSequences&, const PackedSequences&) = default;
+};
+
+/// One axis on one dim.
+struct Level {
+  std::string axis;
+  Index axis_size = 1;  ///< on this side's mesh; 1 for an axis this side does not have
+  Index unit = 1;
+  std::vector<Segment> segments;  ///< empty: one part
+  Index stride = 1;
+  Split split = Split::kEven;
+  std::vector<Index> shares;  ///< for Split::kShares
+  Fallback fallback = Fallback::kError;
+  SequenceLayout layout = SequenceLayout::kContiguous;
+  Index block = 1;
+  std::optional<PackedSequences> packed;
+  PackedPadding packed_padding = PackedPadding::kTemporary;
+  std::optional<Index> pad_to;
+  std::optional<Index> pad_rows;
+
+  friend bool operator==(const Level&, const Level&) = default;
+};
+
+/// All that a plan says of one dim on one side.
+struct DimCut {
+  std::vector<Level> levels;  ///< major to minor; empty: whole on every rank
+  std::optional<Index> size;  ///< true size, when nothing else tells
+  std::optional<Index> pad_total;
+  Fill fill = Fill::kZero;
+  std::optional<double> pad_value;  ///< of temporary packed padding
+
+  friend bool operator==(const DimCut&, const DimCut&) = default;
+};
+
+/// Global indices [global, global + length) lie at stored positions [stored, stored + length).
+struct Run {
+  Index global = 0;
+  Index stored = 0;
+  Index length = 0;
+
+  friend bool operator==(const Run&, const Run&) = default;
+};
+
+/// Stored positions that hold no element of the tensor. `copy_of`: the global index whose value `fill: last` repeats.
+struct Pad {
+  Index stored = 0;
+  Index length = 0;
+  std::optional<Index> copy_of;
+
+  friend bool operator==(const Pad&, const Pad&) = default;
+};
+
+/// What one coordinate holds of one dim. Runs and pads are sorted by stored position, maximal, and together tile
+/// [0, stored_length).
+struct DimShard {
+  std::vector<Run> runs;
+  std::vector<Pad> pads;
+  Index stored_length = 0;
+
+  /// Sum of run lengths: elements of the tensor, padding left out.
+  Index true_length() const;
+
+  friend bool operator==(const DimShard&, const DimShard&) = default;
+};
+
+/// The shard of one coordinate per level. `length` is the true size. Cost O(runs).
+/// Errors: kIndivisible, kEmptyShard, kSegmentSum, kStride, kSeqLayout, kPad, kRepeat, kOwner (shares), kSchema; the message names
+/// the level's axis and the numbers, the caller adds tensor and dim. Fallback::kReplicate is not applied here: see
+/// tensor_layout.hpp, which decides it once for all dims.
+DimShard cut_dim(const DimCut& cut, Index length, std::span<const Index> coordinates);
+
+/// Axis sizes up to `limit` that an even cut of a dim of `length` accepts at this level (for messages).
+std::vector<Index> legal_axis_sizes(const Level& level, Index length, Index limit);
+
+}  // namespace reshard::layout

@@ -1,0 +1,65 @@
+#include "reshard/base/json.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "reshard/base/error.hpp"
+
+using namespace reshard;
+
+namespace {
+
+std::string code_of(std::string_view text, JsonLimits limits = {}) {
+  try {
+    parse_json(text, "t", limits);
+  } catch (const Error& error) {
+    return std::string(code_name(error.issues().front().code)) + " " + error.issues().front().where;
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("values keep their kind and the place they were written at") {
+  const Value v = parse_json("{\"a\": [1, -2.0, \"x\"],\n  \"b\": {\"c\": null, \"d\": true}}", "t");
+  REQUIRE(v.is_object());
+  CHECK(v.find("a")->position == Position{1, 7});
+  CHECK(v.find("a")->array()[0].integer() == 1);
+  CHECK(v.find("a")->array()[0].position == Position{1, 8});
+  CHECK(v.find("a")->array()[1].is_float());
+  CHECK(v.find("a")->array()[1].position == Position{1, 11});
+  CHECK(v.find("a")->array()[2].position == Position{1, 17});
+  CHECK(v.find("b")->position == Position{2, 8});
+  CHECK(v.object()[1].position == Position{2, 3});
+  CHECK(v.find("b")->find("d")->position == Position{2, 25});
+  CHECK(canonical_json(v) == "{\"a\":[1,-2.0,\"x\"],\"b\":{\"c\":null,\"d\":true}}");
+}
+
+TEST_CASE("a repeated key is refused at every level") {
+  CHECK(code_of("{\"a\":1,\"a\":2}") == "E_DUP_KEY t:1:8");
+  CHECK(code_of("{\"x\":[{\"a\":1,\n\"a\":2}]}") == "E_DUP_KEY t:2:1");
+  CHECK(code_of("{\"a\":1,\"b\":{\"a\":2}}") == "accepted");
+}
+
+TEST_CASE("what is not JSON is refused with its place") {
+  CHECK(code_of("{\"a\":1,}").substr(0, 8) == "E_SYNTAX");
+  CHECK(code_of("").substr(0, 8) == "E_SYNTAX");
+  CHECK(code_of("[NaN]").substr(0, 8) == "E_SYNTAX");
+  CHECK(code_of("[1] x").substr(0, 8) == "E_SYNTAX");
+  CHECK(code_of("\xef\xbb\xbf[1]") == "E_SYNTAX t:1:1");
+  CHECK(code_of(std::string_view("[1]\0", 4)) == "E_SYNTAX t");
+  CHECK(code_of("[\"\xff\"]").substr(0, 8) == "E_SYNTAX");
+}
+
+TEST_CASE("nesting beyond the limit is refused without recursion") {
+  CHECK(code_of("[[[1]]]", JsonLimits{3}) == "accepted");
+  CHECK(code_of("[[[[1]]]]", JsonLimits{3}) == "E_SYNTAX t:1:4");
+  CHECK(code_of(std::string(1000000, '[')).substr(0, 8) == "E_SYNTAX");
+}
+
+TEST_CASE("a number beyond 64 bits is a float, not a wrapped integer") {
+  CHECK(parse_json("9223372036854775807", "t").integer() == 9223372036854775807);
+  CHECK(parse_json("9223372036854775808", "t").is_float());
+  CHECK(parse_json("18446744073709551616", "t").is_float());
+}
