@@ -13,8 +13,7 @@ namespace reshard::planner {
 std::vector<ProcessRank> writers_of(const TargetPart& part, std::size_t tensor, std::int64_t element_bytes,
                                     const TargetMap& targets) {
   std::vector<ProcessRank> out;
-  for (const Index rank : part.ranks) {
-    const std::size_t file = targets.file(tensor, rank);
+  for (const std::size_t file : targets.files_of(tensor, part.ranks)) {
     const std::int64_t begin = targets.offset(tensor, file) + part.first * element_bytes;
     for (const WriteRegion& region : targets.regions(file, begin, begin + part.elements * element_bytes))
       out.push_back(region.process);
@@ -78,7 +77,7 @@ RoundTile Rounds::assigned(TileId id, std::vector<std::int64_t>& read_bytes) con
   return out;
 }
 
-std::vector<std::int64_t> Rounds::held_bytes(const RoundTile& tile) const {
+std::vector<std::int64_t> Rounds::bytes_of(const RoundTile& tile) const {
   const WorkTensor& tensor = tensors_[tile.id.tensor];
   std::vector<std::int64_t> held(static_cast<std::size_t>(processes_), 0);
   for (std::size_t s = 0; s < tile.readers.size(); ++s)
@@ -105,7 +104,7 @@ std::vector<std::int64_t> Rounds::held_bytes(const RoundTile& tile) const {
 
 std::optional<std::vector<RoundTile>> Rounds::next() {
   std::vector<RoundTile> round;
-  std::vector<std::int64_t> held(static_cast<std::size_t>(processes_), 0);
+  held_.assign(static_cast<std::size_t>(processes_), 0);
   while (true) {
     if (!waiting_) {
       const std::optional<TileId> id = take();
@@ -115,16 +114,16 @@ std::optional<std::vector<RoundTile>> Rounds::next() {
       taken_bytes_[static_cast<std::size_t>(waiting_->writers.front().front())] +=
           tile.target_elements() * tensors_[id->tensor].target_element_bytes;
     }
-    const std::vector<std::int64_t> more = held_bytes(*waiting_);
+    const std::vector<std::int64_t> more = bytes_of(*waiting_);
     const std::int64_t most = *std::max_element(more.begin(), more.end());
     if (most > bound_bytes_)
       throw Error(Issue{ErrorCode::kMemory, "", "",
                         fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", bound_bytes_,
                                     most)});
     bool fits = true;
-    for (std::size_t p = 0; p < held.size(); ++p) fits = fits && held[p] + more[p] <= bound_bytes_;
+    for (std::size_t p = 0; p < held_.size(); ++p) fits = fits && held_[p] + more[p] <= bound_bytes_;
     if (!fits) break;
-    for (std::size_t p = 0; p < held.size(); ++p) held[p] += more[p];
+    for (std::size_t p = 0; p < held_.size(); ++p) held_[p] += more[p];
     round.push_back(std::move(*waiting_));
     waiting_.reset();
   }

@@ -42,10 +42,12 @@ class Rounds {
 
   /// The next round, nothing after the last.
   std::optional<std::vector<RoundTile>> next();
+  /// What every process holds in the round that next() gave last.
+  const std::vector<std::int64_t>& held_bytes() const { return held_; }
 
  private:
   RoundTile assigned(TileId id, std::vector<std::int64_t>& read_bytes) const;
-  std::vector<std::int64_t> held_bytes(const RoundTile& tile) const;
+  std::vector<std::int64_t> bytes_of(const RoundTile& tile) const;
   std::optional<TileId> take();
 
   std::span<const WorkTensor> tensors_;
@@ -58,6 +60,7 @@ class Rounds {
   std::vector<std::int64_t> taken_bytes_;
   std::vector<std::int64_t> read_bytes_;           // by process, so far
   std::int64_t share_bytes_ = 0;                   // what a process may read of what it writes itself
+  std::vector<std::int64_t> held_;                 // by process, in the last round
   std::optional<RoundTile> waiting_;               // did not fit the last round
 };
 

@@ -54,6 +54,14 @@ std::size_t TargetMap::file(std::size_t tensor, Index rank) const {
   return file_of_rank_[static_cast<std::size_t>(rank)] + part;
 }
 
+std::vector<std::size_t> TargetMap::files_of(std::size_t tensor, std::span<const Index> ranks) const {
+  std::vector<std::size_t> out;
+  for (const Index rank : ranks) out.push_back(file(tensor, rank));
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
 std::vector<WriteRegion> TargetMap::regions(std::size_t file, std::int64_t begin, std::int64_t end) const {
   const std::vector<WriteRegion>& all = regions_[file];
   auto it = std::partition_point(all.begin(), all.end(), [&](const WriteRegion& r) { return r.end <= begin; });

@@ -41,6 +41,8 @@ class TargetMap {
   std::size_t files() const { return file_bytes_.size(); }
   std::int64_t file_bytes(std::size_t file) const { return file_bytes_[file]; }
   std::size_t file(std::size_t tensor, Index rank) const;
+  /// The files of several ranks, each once, ascending.
+  std::vector<std::size_t> files_of(std::size_t tensor, std::span<const Index> ranks) const;
   std::int64_t offset(std::size_t tensor, std::size_t file) const { return offsets_[file_class_[file]][tensor]; }
   /// The regions that bytes [begin, end) of a file fall into, clipped to them, in order.
   std::vector<WriteRegion> regions(std::size_t file, std::int64_t begin, std::int64_t end) const;
