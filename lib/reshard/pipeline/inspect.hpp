@@ -1,6 +1,6 @@
 #pragma once
-// `reshard inspect`: what is in a checkpoint, found without a plan. The files that are there tell the format and the number of ranks; a
-// manifest, or what files of ours record, tells axes and true shapes.
+// `reshard inspect`: what is in a checkpoint, found without a plan. The files that are there tell the format and the
+// number of ranks; a manifest, or what files of ours record, tells axes and true shapes.
 
 #include <cstdint>
 #include <optional>
@@ -26,7 +26,7 @@ struct ShapeRun {
 };
 
 struct InspectedTensor {
-  std::string name;  ///< as stored
+  std::string name;          ///< as stored
   Dtype dtype = Dtype::kU8;  ///< of the lowest rank that has it
   std::vector<ShapeRun> stored;
   std::optional<Shape> global_shape;  ///< where the checkpoint records it
@@ -45,9 +45,9 @@ struct Inspection {
   std::vector<Warning> warnings;  ///< those of the files; W_DTYPE, W_NOT_TENSOR, W_AXES
 };
 
-/// `path`: a directory with `model.*`, an indexed set or `rank-00000.*` and so on, a finished target, or one file. Reads headers only.
-/// Errors: kMissing (nothing there, no checkpoint by name, gaps in rank numbers), kFormat (files of two kinds, a bad manifest), and those
-/// of SourceCheckpoint::open.
+/// `path`: a directory with `model.*`, an indexed set or `rank-00000.*` and so on, a finished target, or one file.
+/// Reads headers only. Errors: kMissing (nothing there, no checkpoint by name, gaps in rank numbers), kFormat (files of
+/// two kinds, a bad manifest), and those of SourceCheckpoint::open.
 Inspection inspect(const fs::path& path, const Formats& formats, bool allow_external);
 
 }  // namespace reshard::pipeline

@@ -1,8 +1,10 @@
 #pragma once
-// What a prepared plan will do, as plain values: the `reshard.plan` report before it is text or JSON (interface section 6).
+// What a prepared plan will do, as plain values: the `reshard.plan` report before it is text or JSON (interface section
+// 6).
 //
-// Tensors of one layout, rule and dtypes share all that does not depend on their names. Totals count every tensor in full, also where
-// the listing is narrowed or folded. Cost: O(layouts x ranks + tensors x pieces + transfers that are listed).
+// Tensors of one layout, rule and dtypes share all that does not depend on their names. Totals count every tensor in
+// full, also where the listing is narrowed or folded. Cost: O(layouts x ranks + tensors x pieces + transfers that are
+// listed).
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +24,7 @@
 namespace reshard::pipeline {
 
 struct SideSummary {
-  std::vector<std::string> axes;                           ///< "tp=2"
+  std::vector<std::string> axes;                          ///< "tp=2"
   std::map<std::string, std::vector<std::string>> views;  ///< name -> axes
   planner::Index ranks = 1;
   std::string format;
@@ -52,7 +54,7 @@ struct PlanHeader {
   std::int64_t memory_bound_bytes = 0;           ///< per process
   std::vector<std::int64_t> peak_staging_bytes;  ///< by process, as planned
   std::vector<std::string> ignored_files;
-  std::vector<std::string> dropped;  ///< source tensors left out
+  std::vector<std::string> dropped;        ///< source tensors left out
   std::int64_t dropped_unmatched = 0;      ///< how many of them no rule matched (--allow-extra)
   std::int64_t unused_optional_rules = 0;  ///< rules that matched nothing (--allow-missing)
   std::vector<Warning> warnings;
@@ -71,7 +73,7 @@ struct TrafficEntry {
 struct RankSummary {
   planner::Index rank = 0;
   std::vector<std::pair<std::string, planner::Index>> coordinates;  ///< by axis of the mesh, in its order
-  std::string file;  ///< of a numbered set: its index
+  std::string file;                                                 ///< of a numbered set: its index
   std::int64_t tensors = 0;
   std::int64_t bytes = 0;  ///< padding included
 
@@ -86,8 +88,8 @@ struct CuttingAxis {
   friend bool operator==(const CuttingAxis&, const CuttingAxis&) = default;
 };
 
-/// The axes along which ranks hold different parts of a dim, on either side. Without a dim: the axes along which some ranks have the
-/// tensor and others do not.
+/// The axes along which ranks hold different parts of a dim, on either side. Without a dim: the axes along which some
+/// ranks have the tensor and others do not.
 struct CutSummary {
   std::optional<std::size_t> dim;
   std::vector<CuttingAxis> source;
