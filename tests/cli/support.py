@@ -93,23 +93,33 @@ def take(source, *chosen):
     """The elements at the product of the chosen indices, one list per dim; None or nothing: all of a dim."""
     rank = len(source.shape)
     lists = [range(n) if c is None else list(c) for n, c in zip(source.shape, (*chosen, *([None] * (rank - len(chosen)))))]
+    shape = tuple(len(indices) for indices in lists)
     strides, block = [], ELEMENT_BYTES[source.dtype]
     for length in reversed(source.shape):
         strides.insert(0, block)
         block *= length
-    whole = rank  # dims from here on are taken whole: one block
-    block = ELEMENT_BYTES[source.dtype]
-    while whole > 0 and isinstance(lists[whole - 1], range):
-        whole -= 1
-        block *= source.shape[whole]
-    data = bytearray()
-    for index in itertools.product(*lists[:whole]):
-        if PAD in index:
-            data += bytes(block)
+    while lists and isinstance(lists[-1], range):  # dims taken whole at the end are one block
+        lists.pop()
+    if not lists:
+        return source
+    *outer, last = lists
+    block = strides[len(outer)]
+    runs = []  # (first index or PAD, length) along the last dim that is not whole
+    for index in last:
+        first, length = runs[-1] if runs else (None, 0)
+        if runs and (index is PAD if first is PAD else index is not PAD and index == first + length):
+            runs[-1] = (first, length + 1)
         else:
-            offset = sum(i * stride for i, stride in zip(index, strides))
-            data += source.data[offset:offset + block]
-    return Tensor(source.dtype, tuple(len(indices) for indices in lists), bytes(data))
+            runs.append((index, 1))
+    data = bytearray()
+    for index in itertools.product(*outer):
+        base = None if PAD in index else sum(i * stride for i, stride in zip(index, strides))
+        for first, length in runs:
+            if base is None or first is PAD:
+                data += bytes(length * block)
+            else:
+                data += source.data[base + first * block:base + (first + length) * block]
+    return Tensor(source.dtype, shape, bytes(data))
 
 
 def even(source, dim, parts):
@@ -401,7 +411,7 @@ class Case(unittest.TestCase):
     def assert_error_lines(self, result, *codes):
         """One line of standard error begins with each code (after a program name or process)."""
         for code in codes:
-            lines = [line for line in result.err.splitlines() if re.search(rf"\b{code}\w*: ", line)]
+            lines = [line for line in result.err.splitlines() if re.search(rf"\b(?:{code})\w*: ", line)]
             self.assertTrue(lines, f"no line with {code}\n{result}")
 
     def assert_refused(self, result, exit_code, *codes, words=(), target=None):
@@ -421,3 +431,72 @@ class Case(unittest.TestCase):
         result = self.run_plan(plan, source, *options, np=np)
         self.assert_refused(result, exit_code, *codes, words=words)
         return result
+
+
+def descendants(pid):
+    """The processes below `pid`, itself included, launcher first."""
+    parents = {}
+    for folder in pathlib.Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except OSError:
+                continue  # ended meanwhile
+    found = [pid]
+    for parent in found:
+        found += [child for child, its_parent in parents.items() if its_parent == parent]
+    return found
+
+
+class Stopped:
+    """A run of 150 MB under a small memory bound, stopped (SIGSTOP) as soon as it has begun to write; a context manager.
+
+    `plan`, `source`, `expected`: what it runs and the files that must come out.
+    """
+
+    def __init__(self, case, target, processes=1, size=150_000_000):
+        self.case, self.target, self.processes = case, target, processes
+        self.source = case.dir / "large"
+        value = noise("large", 3, size // 3, dtype="U8")
+        self.expected = [{"w": part} for part in even(value, 0, 3)]
+        if not self.source.exists():
+            case.full({"w": value}, name="large")
+        self.plan = case.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=3"]},
+                               "tensors": [{"match": "w", "shard": {"0": "tp"}}]}, "large.json")
+        self.words = ["run", self.plan, "--source", self.source, "--target", target, "--memory", "16MiB", "--threads", "1"]
+
+    def __enter__(self):
+        self.process = subprocess.Popen([str(word) for word in command(*self.words, np=self.processes)], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), start_new_session=True)
+        partial = pathlib.Path(f"{self.target}.partial")
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and self.process.poll() is None and not any(partial.glob("*.safetensors")):
+            time.sleep(0.002)
+        self.signal_all(signal.SIGSTOP)
+        if self.process.poll() is not None:
+            raise AssertionError(f"the run ended before it could be stopped: {self.process.communicate()}")
+        return self
+
+    def workers(self):
+        """The processes of reshard, by process id."""
+        everything = descendants(self.process.pid)
+        return everything if self.processes == 1 else sorted(everything[1:])
+
+    def signal_all(self, number):
+        for pid in descendants(self.process.pid):
+            os.kill(pid, number)
+
+    def go_on(self, timeout=60):
+        """Continues every process and waits for the end."""
+        start = time.monotonic()
+        self.signal_all(signal.SIGCONT)
+        out, err = self.process.communicate(timeout=timeout)
+        return Result(self.process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - start)
+
+    def again(self, *options):
+        return self.case.reshard(*self.words, *options, np=self.processes)
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.signal_all(signal.SIGKILL)
+            self.process.communicate()
