@@ -454,7 +454,7 @@ class Stopped:
     `plan`, `source`, `expected`: what it runs and the files that must come out.
     """
 
-    def __init__(self, case, target, processes=1, size=150_000_000):
+    def __init__(self, case, target, processes=1, size=150_000_000, options=()):
         self.case, self.target, self.processes = case, target, processes
         self.source = case.dir / "large"
         value = noise("large", 3, size // 3, dtype="U8")
@@ -464,9 +464,10 @@ class Stopped:
         self.plan = case.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=3"]},
                                "tensors": [{"match": "w", "shard": {"0": "tp"}}]}, "large.json")
         self.words = ["run", self.plan, "--source", self.source, "--target", target, "--memory", "16MiB", "--threads", "1"]
+        self.options = options
 
     def __enter__(self):
-        self.process = subprocess.Popen([str(word) for word in command(*self.words, np=self.processes)], stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen([str(word) for word in command(*self.words, *self.options, np=self.processes)], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), start_new_session=True)
         partial = pathlib.Path(f"{self.target}.partial")
         deadline = time.monotonic() + 30
@@ -494,7 +495,7 @@ class Stopped:
         return Result(self.process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - start)
 
     def again(self, *options):
-        return self.case.reshard(*self.words, *options, np=self.processes)
+        return self.case.reshard(*self.words, *self.options, *options, np=self.processes)
 
     def __exit__(self, *_):
         if self.process.poll() is None:
