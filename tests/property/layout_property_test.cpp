@@ -187,6 +187,34 @@ void check_transfers(const Case& c, const TensorLayout& source, const TensorLayo
   }
 }
 
+// One source rank is gone: still planned and right where copies of all it held are left, E_COVERAGE where not.
+void check_missing_rank(const Case& c, TensorLayout source, const TensorLayout& target, const NaiveSide& naive_source,
+                        const NaiveSide& naive_target, Index gone, std::map<std::string, int>& seen) {
+  std::set<std::vector<Index>> held;
+  Index elements = 1;
+  for (const Index length : c.shape) elements *= length;
+  for (Index rank = 0; rank < source.ranks; ++rank) {
+    if (rank == gone) continue;
+    planner::Box all;
+    for (const auto& lines : naive_source.lines) all.push_back({0, static_cast<Index>(lines[static_cast<std::size_t>(rank)].size())});
+    for_each_position(all, [&](std::vector<Index> at) {
+      for (std::size_t d = 0; d < at.size(); ++d)
+        at[d] = naive_source.lines[d][static_cast<std::size_t>(rank)][static_cast<std::size_t>(at[d])].global;
+      if (std::find(at.begin(), at.end(), naive::kPadding) == at.end()) held.insert(at);
+    });
+  }
+  source.present.assign(static_cast<std::size_t>(source.ranks), true);
+  source.present[static_cast<std::size_t>(gone)] = false;
+  if (static_cast<Index>(held.size()) == elements) {
+    ++seen["copies left"];
+    check_transfers(c, source, target, naive_source, naive_target, 7);
+  } else {
+    ++seen["hole"];
+    const planner::TensorToRead to_read{&source, 2};
+    CHECK(codes([&] { planner::choose_sources({&to_read, 1}); }) == std::set<ErrorCode>{ErrorCode::kCoverage});
+  }
+}
+
 // Stored lengths of one dim by tuple of coordinates, and by rank.
 std::vector<Shape> stored_shapes(const NaiveSide& side, std::size_t ranks) {
   std::vector<Shape> out(ranks);
@@ -256,6 +284,8 @@ TEST_CASE("layouts, transfers and inferred shapes are those of an oracle that co
     check_layout(source, naive_source);
     check_layout(target, naive_target);
     check_transfers(c, source, target, naive_source, naive_target, static_cast<std::uint64_t>(i));
+    if (i % 4 == 1)
+      check_missing_rank(c, source, target, naive_source, naive_target, random.between(0, source.ranks - 1), seen);
     if (i % 4 == 0) check_inference(c, c.source, naive_source, source_mesh, seen);
     for (const std::string& feature : c.features) ++shown[feature];
     ++i;
@@ -267,5 +297,7 @@ TEST_CASE("layouts, transfers and inferred shapes are those of an oracle that co
   CHECK(seen["refused"] > kCases / 20);
   CHECK(seen["inferred"] > kCases / 20);
   CHECK(seen["ambiguous"] > kCases / 200);
-  MESSAGE("refused draws ", seen["refused"], ", inferred ", seen["inferred"], ", ambiguous ", seen["ambiguous"]);
+  CHECK(seen["copies left"] > kCases / 20);
+  CHECK(seen["hole"] > kCases / 20);
+  for (const auto& [what, count] : seen) MESSAGE(what, ": ", count);
 }

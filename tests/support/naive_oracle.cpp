@@ -80,9 +80,9 @@ Line take_part(const Line& part, const Level& level, Index unit, Fallback fallba
 
 Line take(const Line& line, std::span<const Level> levels, Fill fill, Index c);
 
-// Whether the levels behind a packed one can cut a stream of this length.
+// Whether the levels behind a packed one can cut a stream of this length. A padded one says itself what it adds.
 bool can_cut(std::span<const Level> levels, Index length) {
-  if (levels.empty()) return true;
+  if (levels.empty() || (levels.front().axis_size > 1 && (levels.front().pad_to || levels.front().pad_rows))) return true;
   Line line(static_cast<std::size_t>(length));
   for (Index i = 0; i < length; ++i) line[static_cast<std::size_t>(i)].global = i;
   try {
@@ -97,7 +97,6 @@ Line take_packed(const Line& line, std::span<const Level> levels, Index n, Index
   const Level& level = levels.front();
   const auto& packed = *level.packed;
   const std::vector<Index>& starts = packed.cu_seqlens_padded.empty() ? packed.cu_seqlens : packed.cu_seqlens_padded;
-  if (starts.back() != size_of(line)) throw Refused{ErrorCode::kSeqLayout};
   std::vector<Line> sequences;
   for (std::size_t s = 0; s + 1 < starts.size(); ++s) {
     Line sequence;
@@ -128,6 +127,12 @@ Line take(const Line& line, std::span<const Level> levels, Fill fill, Index c) {
   const Index n = level.axis_size;
   const Index length = size_of(line);
   Line out;
+  if (level.packed) {
+    const std::vector<Index>& cu = level.packed->cu_seqlens;
+    const std::vector<Index>& padded = level.packed->cu_seqlens_padded;
+    const Index total = padded.empty() ? (cu.empty() ? 0 : cu.back()) : padded.back();
+    if (cu.size() < 2 || total == 0 || total != length) throw Refused{ErrorCode::kSeqLayout};
+  }
   if (level.layout != SequenceLayout::kContiguous) {
     if (n == 1) return line;
     if (level.packed) return take_packed(line, levels, n, c);
