@@ -21,8 +21,8 @@ std::int64_t most_of(const std::vector<std::int64_t>& values) {
 std::string stages_text(const pipeline::RunResult& result) {
   std::string out;
   for (std::size_t s = 0; s < result.stages.size(); ++s)
-    out += fmt::format("{}{} {}", s == 0 ? "" : ", ", kStageNames[s], seconds_text(result.stages[s].seconds));
-  return out + " (the slowest process, its threads summed)";
+    out += fmt::format("{}{} {:.3g}", s == 0 ? "" : ", ", kStageNames[s], result.stages[s].seconds);
+  return out + " seconds of the slowest process, its threads summed";
 }
 
 }  // namespace
