@@ -23,8 +23,8 @@
 
 namespace reshard::format::hdf5 {
 
-/// Processor time a request may take: this, and a second for each 16 MiB of the file.
-constexpr std::chrono::seconds kRequestSeconds{10};
+/// Processor time a request may take, which the child sets itself: this, and a second for each 16 MiB of the file.
+constexpr std::chrono::seconds kProcessorLimit{10};
 
 /// Most bytes that one request reads.
 constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
@@ -32,8 +32,8 @@ constexpr std::int64_t kReadBytes = std::int64_t{4} << 20;
 /// Not safe from several threads.
 class Child {
  public:
-  /// `patience`: how long a child may keep silent, beside four times its processor time limit.
-  explicit Child(fs::path binary, std::chrono::milliseconds patience = std::chrono::seconds(60));
+  /// `patience`: how long a request may take, beside four seconds for each 16 MiB of the file.
+  explicit Child(fs::path binary, std::chrono::milliseconds patience = std::chrono::seconds(100));
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
