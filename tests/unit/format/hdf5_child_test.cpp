@@ -1,6 +1,7 @@
 #include "reshard/format/hdf5/child.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <chrono>
@@ -22,8 +23,8 @@ fs::path script(const TempDir& dir, std::string_view commands) {
   return dir / "child.sh";
 }
 
-Issue issue_with(const fs::path& binary) {
-  hdf5::Child child(binary, std::chrono::milliseconds(500));
+Issue issue_with(const fs::path& binary, std::optional<std::chrono::milliseconds> patience = {}) {
+  hdf5::Child child(binary, patience);
   return issue_of([&] { child.catalog(h5_case("scalars") / "model.h5", {}); });
 }
 
@@ -60,7 +61,8 @@ TEST_CASE("hdf5 child: one that crashes is an error of the file, and the next re
 TEST_CASE("hdf5 child: silence, nonsense and early ends are errors of the file") {
   const TempDir dir;
   const auto begin = std::chrono::steady_clock::now();
-  CHECK(issue_with(script(dir, "exec sleep 100")).message.find("does not come to an end") != std::string::npos);
+  CHECK(issue_with(script(dir, "exec sleep 100"), std::chrono::milliseconds(500))
+            .message.find("does not come to an end") != std::string::npos);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
   CHECK(issue_with(script(dir, "exit 3")).message.find("code 3") != std::string::npos);
   CHECK(issue_with(script(dir, "echo this is no answer at all >&0")).code == ErrorCode::kFormat);
@@ -83,6 +85,14 @@ TEST_CASE("hdf5 child: it serves one file after another, and tells faults by the
   }
   const fs::path relative = fs::relative(h5_case("never_written") / "model.h5");
   CHECK(child.catalog(relative, {}).refusals.at(0).issue.where == relative.string());
+}
+
+TEST_CASE("hdf5 child: a lock that somebody holds on the file does not keep it from being read") {
+  const TempDir dir;
+  fs::copy_file(h5_case("scalars") / "model.h5", dir / "model.h5");
+  const File holder = File::open_to_read(dir / "model.h5");
+  REQUIRE(::flock(holder.descriptor(), LOCK_EX) == 0);
+  CHECK(hdf5_child().read_catalog(dir / "model.h5", {}).tensors.size() == 3);
 }
 
 TEST_CASE("hdf5 child: decoders refuse what no encoder makes") {

@@ -72,7 +72,8 @@ wire::Request request_for(const fs::path& path, const ReadOptions& options) {
 
 }  // namespace
 
-Child::Child(fs::path binary, std::chrono::milliseconds patience) : binary_(std::move(binary)), patience_(patience) {}
+Child::Child(fs::path binary, std::optional<std::chrono::milliseconds> patience)
+    : binary_(std::move(binary)), patience_(patience) {}
 
 Child::~Child() {
   stop();
@@ -130,7 +131,8 @@ void Child::fail(const fs::path& path) {
 std::string Child::ask(const fs::path& path, const wire::Request& request, std::int64_t limit_bytes,
                        std::int64_t file_bytes) {
   if (pid_ < 0) start();
-  const auto deadline = Channel::Clock::now() + patience_ + std::chrono::seconds(4 * (file_bytes >> 24));
+  const auto deadline =
+      Channel::Clock::now() + patience_.value_or(std::chrono::minutes(1) + 4 * processor_limit(file_bytes));
   if (!channel_.send(wire::encode(request), {}, deadline)) fail(path);
   std::optional<std::string> reply = channel_.receive(limit_bytes, deadline);
   if (!reply || reply->empty()) fail(path);
