@@ -16,6 +16,8 @@
 namespace reshard::pipeline {
 namespace {
 
+using planner::Index;
+
 constexpr std::size_t kNamesInMessages = 5;
 
 Issue missing(const fs::path& where, std::string message) {

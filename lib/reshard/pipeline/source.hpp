@@ -38,7 +38,7 @@ class SourceCheckpoint {
   /// The directory, or the folder of a single file given as source.
   const fs::path& root() const { return root_; }
   /// File of a rank's tensor; a tensor this rank does not have is an internal error.
-  SourceLocation locate(Index rank, const std::string& stored_name) const;
+  SourceLocation locate(planner::Index rank, const std::string& stored_name) const;
   /// What was left alone: names in the directory, sorted.
   const std::vector<std::string>& ignored() const { return ignored_; }
   /// Metadata on which all files agree, without `format` and `DCP_*`.
@@ -50,11 +50,9 @@ class SourceCheckpoint {
   const std::string& files_template() const { return template_; }
 
  private:
-  using Index = planner::Index;
-
   void collect(const plan::Side& side, const Formats& formats, const fs::path& path);
   void read_catalogs(const format::ReadOptions& options);
-  void build_catalog(Index ranks);
+  void build_catalog(planner::Index ranks);
   void agree_on_metadata();
 
   const format::FileFormat* format_ = nullptr;

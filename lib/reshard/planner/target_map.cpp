@@ -10,9 +10,8 @@ namespace {
 
 /// The process whose share of the line of all bytes holds `position`.
 ProcessRank share_of(std::int64_t position, std::int64_t total, int processes) {
-  // 128 bits: position * processes may pass 63.
-  const auto process = static_cast<__int128>(position) * processes / std::max<std::int64_t>(total, 1);
-  return static_cast<ProcessRank>(std::min<__int128>(process, processes - 1));
+  const std::int64_t process = checked_mul(position, processes) / std::max<std::int64_t>(total, 1);
+  return static_cast<ProcessRank>(std::min<std::int64_t>(process, processes - 1));
 }
 
 }  // namespace
@@ -38,7 +37,7 @@ TargetMap::TargetMap(std::vector<std::size_t> file_of_rank, std::vector<std::siz
           share_of(before + std::min(begin + kRegionBytes / 2, bytes - 1), total, processes);
       std::int64_t end = bytes;
       if (process + 1 < processes) {
-        const auto share_end = static_cast<std::int64_t>(static_cast<__int128>(total) * (process + 1) / processes);
+        const std::int64_t share_end = checked_mul(total, process + 1) / processes;
         const std::int64_t blocks = (share_end - before + kRegionBytes / 2) / kRegionBytes;
         end = std::clamp(blocks * kRegionBytes, std::min(begin + kRegionBytes, bytes), bytes);
       }
