@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "progress.hpp"
+#include "reshard/pipeline/plan_summary.hpp"
 #include "reshard/pipeline/run.hpp"
 #include "reshard/report/run_report.hpp"
 #include "signals.hpp"
@@ -55,7 +56,8 @@ class RunCommand : public Command {
     }
     if (!first) return 0;
     if (common.report == Report::kText) print_warnings(common, result.prepared->warnings);
-    print_result(common, common.report == Report::kJson ? report::run_json(result) : report::run_text(result));
+    const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
+    print_result(common, common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
     return 0;
   }
 

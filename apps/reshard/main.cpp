@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <string>
@@ -13,7 +12,6 @@
 #include "command.hpp"
 #include "mpi_environment.hpp"
 #include "reshard/base/error.hpp"
-#include "reshard/format/hdf5/child.hpp"
 #include "reshard/format/hdf5/hdf5.hpp"
 #include "reshard/report/error_report.hpp"
 
@@ -101,7 +99,7 @@ int run_command_line(int argc, char** argv) {
 }  // namespace reshard::app
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::strcmp(argv[1], reshard::format::kHdf5ChildArgument) == 0)
+  if (argc > 1 && argv[1] == reshard::format::kHdf5ChildArgument)
     return reshard::format::run_hdf5_child(argc, argv);
   try {
     return reshard::app::run_command_line(argc, argv);

@@ -1,5 +1,7 @@
 #include "signals.hpp"
 
+#include <initializer_list>
+
 namespace reshard::app {
 namespace {
 

@@ -95,13 +95,8 @@ Json placement_of(const planner::BoundPlacement& placement) {
       shard[std::to_string(d)] = shard_of(placement.dims[d]);
   Json owners = Json::object();
   for (const planner::BoundOwner& owner : placement.owners) {
-    Json entry = Json::object();
-    entry["index"] = owner.indices.size() == 1 ? Json(owner.indices.front()) : Json(owner.indices);
-    if (owner.split.empty()) {
-      entry["count"] = owner.count;
-    } else {
-      entry["split"] = owner.split;
-    }
+    Json entry = {{"index", owner.indices.size() == 1 ? Json(owner.indices.front()) : Json(owner.indices)}};
+    entry["count"] = owner.count;
     owners[owner.axis] = std::move(entry);
   }
   Json out = {{"view", placement.view.empty() ? Json(nullptr) : Json(placement.view)}, {"shard", std::move(shard)}};

@@ -80,22 +80,23 @@ struct RankSummary {
   friend bool operator==(const RankSummary&, const RankSummary&) = default;
 };
 
-/// An axis and its size on one side.
-struct CuttingAxis {
-  std::string name;
-  planner::Index size = 1;
-
-  friend bool operator==(const CuttingAxis&, const CuttingAxis&) = default;
-};
-
 /// The axes along which ranks hold different parts of a dim, on either side. Without a dim: the axes along which some
 /// ranks have the tensor and others do not.
 struct CutSummary {
   std::optional<std::size_t> dim;
-  std::vector<CuttingAxis> source;
-  std::vector<CuttingAxis> target;
+  std::vector<layout::Axis> source;
+  std::vector<layout::Axis> target;
 
   friend bool operator==(const CutSummary&, const CutSummary&) = default;
+};
+
+/// Where the packed sequences of a target dim begin once each is padded, and where the last one ends: what cu_seqlens
+/// does not record (plan format section 9).
+struct PaddedOffsets {
+  std::size_t dim = 0;
+  std::vector<planner::Index> offsets;
+
+  friend bool operator==(const PaddedOffsets&, const PaddedOffsets&) = default;
 };
 
 /// What tensors of one layout and rule have in common.
@@ -107,6 +108,7 @@ struct LayoutSummary {
   /// By target rank, nothing where absent; empty where all ranks store the same shape.
   std::vector<std::optional<Shape>> target_shard_shapes;
   std::vector<CutSummary> cuts;  ///< presence first, then dims that some axis cuts on some side
+  std::vector<PaddedOffsets> padded_offsets;
 };
 
 struct TensorSummary {
@@ -137,7 +139,7 @@ struct LocalTensor {
 struct CopyAxis {
   std::string side;  ///< "source", "target"
   std::string view;  ///< empty: `axes`
-  CuttingAxis axis;
+  layout::Axis axis;
 
   friend bool operator==(const CopyAxis&, const CopyAxis&) = default;
 };
@@ -158,7 +160,7 @@ struct PlanSummary {
 struct ListingOptions {
   std::optional<plan::NamePattern> tensor;  ///< only target names that match
   std::optional<planner::Index> rank;       ///< only what this target rank stores, and transfers into it
-  bool transfers = true;                    ///< false: PlanSummary::transfers have no boxes (text does not show them)
+  bool transfers = true;                    ///< false: PlanSummary::transfers stays empty (text shows none)
 };
 
 /// Nothing of it depends on which process asks, nor on the clock.

@@ -97,7 +97,9 @@ std::optional<UnitLayout> lay_out_tensor(const UnitWork& work, Solution& solutio
     try {
       side->dims = cuts_by_position(is_source ? work.source->shard : work.target->shard, stored.rank_of_tensor);
     } catch (const Error& error) {
-      add_faults(error, 0, "", faults);
+      std::vector<Fault> found;
+      add_faults(error, 0, "", found);
+      if (found != faults) faults.insert(faults.end(), found.begin(), found.end());  // both sides have the same keys
     }
   }
   if (!faults.empty()) return std::nullopt;

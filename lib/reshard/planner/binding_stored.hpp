@@ -18,6 +18,8 @@ struct Fault {
   std::size_t tensor = 0;
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
+
+  friend bool operator==(const Fault&, const Fault&) = default;
 };
 
 struct Stored {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -16,11 +17,13 @@ namespace {
 /// Per rule: what happened, and to which tensors.
 using Causes = std::map<std::size_t, std::map<std::string, std::vector<std::string>>>;
 
-void add(const plan::ParallelPlan& plan, std::string_view code, const Causes& causes, std::vector<Warning>& out) {
-  for (const auto& [rule, by_text] : causes) {
+void add(const plan::ParallelPlan& plan, std::string_view code, Causes causes, std::vector<Warning>& out) {
+  for (auto& [rule, by_text] : causes) {
     std::string message;
-    for (const auto& [text, names] : by_text)
+    for (auto& [text, names] : by_text) {
+      std::sort(names.begin(), names.end());
       message += fmt::format("{}{}: {}", message.empty() ? "" : "; ", text, name_list(names));
+    }
     // One tensor is named in its own field, several are listed in the message.
     const bool one = by_text.size() == 1 && by_text.begin()->second.size() == 1;
     out.push_back({std::string(code), rule_place(plan, rule), one ? by_text.begin()->second.front() : "",
@@ -64,8 +67,8 @@ std::vector<Warning> binding_warnings(const plan::ParallelPlan& plan, const std:
           .push_back(name);
   }
   std::vector<Warning> out;
-  add(plan, "W_FALLBACK", fallbacks, out);
-  add(plan, "W_NARROWING", narrowings, out);
+  add(plan, "W_FALLBACK", std::move(fallbacks), out);
+  add(plan, "W_NARROWING", std::move(narrowings), out);
   add_idle_axes(plan, plan.source, "source", source_axes, out);
   add_idle_axes(plan, plan.target, "target", target_axes, out);
   return out;
