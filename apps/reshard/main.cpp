@@ -1,1 +1,110 @@
-int main() { return 0; }
+// The executable: parses the command line, runs one command, turns errors into messages and exit codes.
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+#include "mpi_environment.hpp"
+#include "reshard/base/error.hpp"
+#include "reshard/format/hdf5/hdf5.hpp"
+#include "reshard/report/error_report.hpp"
+
+namespace reshard::app {
+namespace {
+
+constexpr const char* kFooter = R"(Exit codes:
+  0  done
+  1  compared or verified, and different
+  2  usage; target exists or is locked; places overlap; plan file cannot be opened
+  3  the plan is wrong on its own
+  4  the checkpoint is wrong, or plan and checkpoint disagree
+  5  input/output failed; disk full
+  6  transport or device failed, or is not there
+  7  memory bound too small, or memory exhausted
+  70 a bug of reshard
+  128 + n  ended by signal n)";
+
+std::string version_text() {
+  std::string mpi = mpi_version();
+  if (const std::size_t end = mpi.find_first_of(",\n"); end != std::string::npos) mpi.erase(end);
+  return fmt::format("reshard {}\nHDF5 {}\nMPI: {}\nCUDA: not built in\nNCCL: not built in", RESHARD_VERSION, format::hdf5_version(), mpi);
+}
+
+/// Text to standard error, JSON where the result would have gone.
+void report_error(const CommonOptions& options, const Error& error) {
+  for (const Issue& issue : error.issues()) fmt::print(stderr, "reshard: {}\n", to_line(issue));
+  if (options.report != Report::kJson) return;
+  try {
+    print_result(options, report::error_json(error));
+  } catch (const Error& second) {
+    fmt::print(stderr, "reshard: {}\n", second.what());
+  }
+}
+
+/// Errors after which the processes cannot come to an agreement any more.
+bool ends_the_job(const Error& error) {
+  const ErrorCode code = error.issues().front().code;
+  return code == ErrorCode::kTransport && error.exit() == Exit::kTransport;
+}
+
+int run_command_line(int argc, char** argv) {
+  CLI::App app("reshard rewrites a model checkpoint cut for one parallel layout as one cut for another.", "reshard");
+  app.set_version_flag("--version", version_text(), "Versions of reshard and of the libraries it is built with");
+  app.require_subcommand(1);
+  app.footer(kFooter);
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(app::run_command(app, RESHARD_VERSION));
+  commands.push_back(app::plan_command(app));
+  commands.push_back(app::inspect_command(app));
+
+  MpiEnvironment mpi(argc, argv);
+  exchange::Communicator& communicator = mpi.communicator();
+  const bool first = communicator.rank() == 0;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return first ? app.exit(error) : 0;  // --help, --version
+    if (first)
+      fmt::print(stderr, "reshard: {}\n", to_line(Issue{ErrorCode::kUsage, "", "", fmt::format("{} (see reshard --help)", error.what())}));
+    return static_cast<int>(Exit::kUsage);
+  }
+  for (const std::unique_ptr<Command>& command : commands) {
+    if (!command->parser()->parsed()) continue;
+    try {
+      return command->run(mpi);
+    } catch (const Error& error) {
+      if (first || ends_the_job(error)) report_error(command->common, error);
+      if (communicator.size() > 1 && ends_the_job(error)) communicator.abort(error.exit());
+      return static_cast<int>(error.exit());
+    } catch (const std::bad_alloc&) {
+      report_error(command->common, Error(Issue{ErrorCode::kMemory, "", "", "out of memory"}));
+      if (communicator.size() > 1) communicator.abort(Exit::kMemory);
+      return static_cast<int>(Exit::kMemory);
+    } catch (const std::exception& error) {
+      report_error(command->common, Error(Issue{ErrorCode::kInternal, "", "", error.what()}));
+      if (communicator.size() > 1) communicator.abort(Exit::kInternal);
+      return static_cast<int>(Exit::kInternal);
+    }
+  }
+  return static_cast<int>(Exit::kUsage);
+}
+
+}  // namespace
+}  // namespace reshard::app
+
+int main(int argc, char** argv) {
+  if (argc > 1 && argv[1] == reshard::format::kHdf5ChildArgument)
+    return reshard::format::run_hdf5_child(argc, argv);
+  try {
+    return reshard::app::run_command_line(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "reshard: {}\n", error.what());
+    return static_cast<int>(reshard::Exit::kTransport);
+  }
+}

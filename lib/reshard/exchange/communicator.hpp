@@ -13,11 +13,9 @@
 #include <vector>
 
 #include "reshard/base/error.hpp"
+#include "reshard/base/process_rank.hpp"
 
 namespace reshard::exchange {
-
-/// Number of a process of this run, from 0.
-using ProcessRank = int;
 
 /// Bytes for or from one other process in one round.
 struct Message {

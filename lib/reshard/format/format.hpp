@@ -105,6 +105,8 @@ class FileFormat {
   virtual std::unique_ptr<TensorReader> open(const fs::path& path, const ReadOptions& options) const = 0;
   /// Whether the format can store this dtype and name. Errors of create() that a plan can foresee.
   virtual void check(const NewTensor& tensor) const = 0;
+  /// How create() will lay the file out, without touching any. Cost: that of creating it.
+  virtual FileLayout lay_out(const NewFile& file) const = 0;
   /// Creates the file at its full size with everything but the tensor bytes. The same input gives the same bytes at any
   /// time. Tensor bytes are then written at the offsets by whoever has them.
   virtual FileLayout create(const fs::path& path, const NewFile& file) const = 0;

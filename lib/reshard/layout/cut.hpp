@@ -5,12 +5,14 @@
 // coordinate's part of the current line and hands it on. What is left is an ordered list of runs; padding is stored but
 // has no global index. A rank's shard is the product over its dims.
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "reshard/base/error.hpp"
 #include "reshard/layout/mesh.hpp"
 
 namespace reshard::layout {
@@ -77,16 +79,17 @@ struct Run {
   Index stored = 0;
   Index length = 0;
 
-  friend bool operator==(const Run&, const Run&) = default;
+  friend auto operator<=>(const Run&, const Run&) = default;
 };
 
-/// Stored positions that hold no element of the tensor. `copy_of`: the global index whose value `fill: last` repeats.
+/// Stored positions that hold no element of the tensor.
 struct Pad {
   Index stored = 0;
   Index length = 0;
-  std::optional<Index> copy_of;
+  std::optional<Index> copy_of;  ///< the global index whose value `fill: last` repeats; nothing: zero bytes
+  bool temporary = false;        ///< padding of packed sequences: holds `pad_value`
 
-  friend bool operator==(const Pad&, const Pad&) = default;
+  friend auto operator<=>(const Pad&, const Pad&) = default;
 };
 
 /// What one coordinate holds of one dim. Runs and pads are sorted by stored position, maximal, and together tile
@@ -99,16 +102,43 @@ struct DimShard {
   /// Sum of run lengths: elements of the tensor, padding left out.
   Index true_length() const;
 
-  friend bool operator==(const DimShard&, const DimShard&) = default;
+  friend auto operator<=>(const DimShard&, const DimShard&) = default;
 };
 
 /// The shard of one coordinate per level. `length` is the true size. Cost O(runs).
-/// Errors: kIndivisible, kEmptyShard, kSegmentSum, kStride, kSeqLayout, kPad, kRepeat, kOwner (shares), kSchema; the message names
-/// the level's axis and the numbers, the caller adds tensor and dim. Fallback::kReplicate is not applied here: see
-/// tensor_layout.hpp, which decides it once for all dims.
+/// Errors: kIndivisible, kEmptyShard, kSegmentSum, kStride, kSeqLayout, kPad, kRepeat, kOwner (shares), kSchema,
+/// kOverflow; the message names the level's axis and the numbers, the caller adds tensor and dim. Fallback::kReplicate
+/// is not applied here: see resolve_fallbacks.
 DimShard cut_dim(const DimCut& cut, Index length, std::span<const Index> coordinates);
 
-/// Axis sizes up to `limit` that an even cut of a dim of `length` accepts at this level (for messages).
-std::vector<Index> legal_axis_sizes(const Level& level, Index length, Index limit);
+/// The shards of all coordinates at once, row-major over the levels (the last level fastest). Cost O(runs of all
+/// shards). Errors: those of cut_dim.
+std::vector<DimShard> cut_dim_everywhere(const DimCut& cut, Index length);
+
+/// Why a dim cannot be cut. The message names axis and numbers.
+struct Refusal {
+  ErrorCode code = ErrorCode::kInternal;
+  std::string message;
+  bool may_fall_back = false;  ///< kIndivisible or kEmptyShard where the plan said `fallback: replicate`
+};
+
+/// Options that exclude each other or are out of range, whatever the length: what a plan can be told without a
+/// checkpoint.
+std::optional<Refusal> option_refusal(const DimCut& cut);
+
+/// Decides `fallback: replicate` for a dim of true size `length`: a level that asks for it and cannot cut is replaced
+/// in `cut` by one of axis size 1, and its axis appended to `fallen_back`. Returns the first fault that remains;
+/// afterwards, without one, cut_dim does not throw. Only lengths are looked at: O(distinct lengths x coordinates) per
+/// level.
+std::optional<Refusal> resolve_fallbacks(DimCut& cut, Index length, std::vector<std::string>& fallen_back);
+
+/// Stored lengths of all coordinates, row-major over the levels, of a cut that resolve_fallbacks accepts.
+/// O(coordinates).
+std::vector<Index> stored_lengths(const DimCut& cut, Index length);
+
+/// Axis sizes up to `limit` that a dim of `length` can be cut by at this level, so that no boundary cuts a block of any
+/// of `divisors` (counted from the start of the segment). For messages: O(limit^2 x segments).
+std::vector<Index> legal_axis_sizes(const Level& level, Index length, Index limit,
+                                    std::span<const Index> divisors = {});
 
 }  // namespace reshard::layout

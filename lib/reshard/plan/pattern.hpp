@@ -1,6 +1,6 @@
 #pragma once
-// Name patterns of rules (plan format section 4): `*`, `**`, `{a,b}`, or `re:` and an RE2 expression, always on the whole
-// name, in linear time. Every wildcard and brace is a capture, numbered from 1 by where it opens.
+// Name patterns of rules (plan format section 4): `*`, `**`, `{a,b}`, or `re:` and an RE2 expression, always on the
+// whole name, in linear time. Every wildcard and brace is a capture, numbered from 1 by where it opens.
 
 #include <cstddef>
 #include <memory>
@@ -13,13 +13,15 @@ namespace reshard::plan {
 
 class NamePattern {
  public:
+  /// Matches nothing.
   NamePattern() = default;
   /// Errors: kPattern, with the offending part and what is legal.
   explicit NamePattern(std::string_view text);
 
   const std::string& text() const { return text_; }
   std::size_t captures() const { return captures_; }
-  /// $1, $2, ... where the whole name matches (capture i is at i - 1); one in an alternative not taken is empty.
+  /// $1, $2, ... where the whole name matches (capture i is at i - 1); one in an alternative not taken is empty. Names
+  /// are bytes: any byte, a line break or invalid UTF-8 too, may stand for `*`.
   std::optional<std::vector<std::string>> match(std::string_view name) const;
 
  private:
@@ -29,7 +31,10 @@ class NamePattern {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-/// Replaces $1, $2, ... ($$ is a dollar sign is NOT special: a name keeps it). Errors: kPattern for an index without capture.
+/// The numbers i of every `$i` in a text, in order. A `$` that no digit follows is a dollar sign.
+std::vector<std::size_t> capture_references(std::string_view text);
+
+/// Replaces every `$i` by its capture. Errors: kPattern for an index without capture.
 std::string expand(std::string_view text, const std::vector<std::string>& captures);
 
 }  // namespace reshard::plan

@@ -1,6 +1,6 @@
 #pragma once
-// Rules meet tensors: every tensor of the source finds its rule, its true shape and its layout on both sides. All that a plan can get
-// wrong about a checkpoint is found here, before a byte is read (plan format section 11, second table).
+// Rules meet tensors: every tensor of the source finds its rule, its true shape and its layout on both sides. All that
+// a plan can get wrong about a checkpoint is found here, before a byte is read (plan format section 11, second table).
 
 #include <cstddef>
 #include <cstdint>
@@ -17,20 +17,20 @@
 
 namespace reshard::planner {
 
-/// A coordinate that has a tensor, as the manifest records it: axis -> {index, count} or {index, split}.
+/// Coordinates `indices` (ascending) of an axis of size `count` have the tensor. Of a rule's numbers, shares and
+/// numbering only this is left: a plan reads it as {index: indices, count: count}, and tensors of one pipeline stage or
+/// expert rank have one placement.
 struct BoundOwner {
   std::string axis;
   std::vector<Index> indices;
   Index count = 0;
-  std::vector<Index> split;
-  bool local_numbering = false;
 
   friend bool operator==(const BoundOwner&, const BoundOwner&) = default;
 };
 
 /// A target placement with every default resolved and numbers for captures: what the manifest writes down.
 struct BoundPlacement {
-  std::string view;  ///< empty: `axes`
+  std::string view;                  ///< empty: `axes`
   std::vector<layout::DimCut> dims;  ///< one per dim of the tensor (group members stand one by one)
   std::vector<BoundOwner> owners;
 
@@ -58,9 +58,9 @@ struct BoundTensor {
 };
 
 struct BoundPlan {
-  std::vector<BoundTensor> tensors;  ///< in bytewise order of target_name
-  std::vector<LayoutPair> layouts;   ///< distinct ones, in order of first use
-  std::vector<std::string> dropped;  ///< source tensors left out: by `drop`, or by `unmatched: drop`
+  std::vector<BoundTensor> tensors;   ///< in bytewise order of target_name
+  std::vector<LayoutPair> layouts;    ///< distinct ones, in order of first use
+  std::vector<std::string> dropped;   ///< source tensors left out: by `drop`, or by `unmatched: drop`
   std::size_t dropped_unmatched = 0;  ///< how many of them no rule matched
   std::size_t unused_optional_rules = 0;
   std::vector<Warning> warnings;  ///< W_FALLBACK, W_AXIS_IDLE, W_NARROWING
@@ -69,8 +69,9 @@ struct BoundPlan {
 /// The numbers of an int32 or int64 tensor of the source (cu_seqlens), whole.
 using TensorNumbers = std::function<std::vector<Index>(const SourceTensor&)>;
 
-/// Errors (all that are found, exit 4): kRuleUnused, kTensorUnmatched, kDimRange, kDimDup, kIndivisible and the other codes of
-/// layout/cut.hpp, kOwner, kGroupIncomplete, kMemberSize, kUnitSplit, kShape, kDtype, kRenameCollision, kMissing, refusals of the catalog.
+/// Errors (all that are found, exit 4): kRuleUnused, kTensorUnmatched, kDimRange, kDimDup, kIndivisible and the other
+/// codes of layout/cut.hpp, kOwner, kGroupIncomplete, kMemberSize, kUnitSplit, kShape, kDtype, kRenameCollision,
+/// kMissing, refusals of the catalog.
 BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, const TensorNumbers& numbers);
 
 }  // namespace reshard::planner

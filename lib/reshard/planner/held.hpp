@@ -27,7 +27,8 @@ struct HeldRange {
   friend bool operator==(const HeldRange&, const HeldRange&) = default;
 };
 
-/// Maximal ranges in global order. Indices that no part holds are in none. O(n log n + holdings) in the runs of all parts.
+/// Maximal ranges in global order. Indices that no part holds are in none. O(n log n + holdings) in the runs of all
+/// parts.
 std::vector<HeldRange> held_ranges(const layout::DimLayout& dim);
 
 }  // namespace reshard::planner

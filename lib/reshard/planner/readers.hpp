@@ -1,7 +1,8 @@
 #pragma once
-// Which source rank's copy is read. A function of plan and catalog alone, so that every process computes the same answer and the
-// output does not depend on their number: pieces with the fewest holders first, then most bytes, then id; each goes to its holder with
-// the fewest bytes so far, the lowest rank on ties (Megatron-LM's exchange_utils, greedy).
+// Which source rank's copy is read. A function of plan and catalog alone, so that every process computes the same
+// answer and the output does not depend on their number: pieces with the fewest holders first, then most bytes, then
+// id; each goes to its holder with the fewest bytes so far, the lowest rank on ties (Megatron-LM's exchange_utils,
+// greedy).
 
 #include <cstddef>
 #include <cstdint>
@@ -27,9 +28,9 @@ struct TensorToRead {
   std::int64_t element_bytes = 1;
 };
 
-/// For every tensor the source rank each of its pieces is read from. The pieces of a tensor are the products of the held_ranges of its
-/// dims, numbered row-major (one piece for a scalar). Pieces with no true element do not occur. Only present ranks hold anything.
-/// Errors: kCoverage where a product has no holder among the present ranks.
+/// For every tensor the source rank each of its pieces is read from. The pieces of a tensor are the products of the
+/// held_ranges of its dims, numbered row-major (one piece for a scalar). Pieces with no true element do not occur. Only
+/// present ranks hold anything. Errors: kCoverage where a product has no holder among the present ranks.
 std::vector<std::vector<Index>> choose_sources(std::span<const TensorToRead> tensors);
 
 }  // namespace reshard::planner

@@ -6,19 +6,10 @@
 #include <vector>
 
 #include "reshard/layout/tensor_layout.hpp"
+#include "reshard/planner/cover.hpp"
 #include "reshard/planner/held.hpp"
 
 namespace reshard::planner {
-
-/// Half-open, per dim.
-struct Interval {
-  Index begin = 0;
-  Index end = 0;
-
-  friend auto operator<=>(const Interval&, const Interval&) = default;
-};
-
-using Box = std::vector<Interval>;
 
 /// A box of the tensor that moves from one source shard to one target shard. Boxes are in stored coordinates of their
 /// shard; both have the same extents.
@@ -31,28 +22,15 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
-/// By target rank, then target box, row-major. Boxes are maximal in tensor, source shard and target shard, and cut only where the
-/// set of source ranks that hold the elements changes. `sources`: the source rank of every piece, as choose_sources numbers them.
-/// A scalar moves as one box without dims; a shard without true elements has no transfer.
+/// By target rank, then target box, row-major. Boxes are maximal in tensor, source shard and target shard, and cut only
+/// where the set of source ranks that hold the elements changes. `sources`: the source rank of every piece, as
+/// choose_sources numbers them. A scalar moves as one box without dims; a shard without true elements has no transfer.
 std::vector<Transfer> list_transfers(const layout::TensorLayout& source, const layout::TensorLayout& target,
                                      std::span<const Index> sources);
 
-/// What a set of boxes does to a shape.
-struct Cover {
-  Index missing = 0;
-  Index twice = 0;
-  std::vector<Index> first_missing;  ///< row-major first; empty if none
-  std::vector<Index> first_twice;
-
-  friend bool operator==(const Cover&, const Cover&) = default;
-};
-
-/// Boxes against [0, shape): elements in no box and elements in more than one. Boxes that are equal are replicas and count once.
-/// O(n log n) in the boxes for layouts of this tool (products of intervals).
-Cover cover(const Shape& shape, std::span<const Box> boxes);
-
-/// Proves for every distinct target shard that the transfers write each of its true elements exactly once: disjoint and of the right
-/// volume. Errors: kCoverage with counts and the first hole.
-void prove_coverage(const layout::TensorLayout& source, const layout::TensorLayout& target, std::span<const Index> sources);
+/// Proves for every distinct target shard that the transfers write each of its true elements exactly once: disjoint and
+/// of the right volume. Errors: kCoverage with counts and the first hole.
+void prove_coverage(const layout::TensorLayout& source, const layout::TensorLayout& target,
+                    std::span<const Index> sources);
 
 }  // namespace reshard::planner

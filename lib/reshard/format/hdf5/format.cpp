@@ -1,6 +1,9 @@
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <mutex>
 #include <utility>
 
@@ -102,7 +105,18 @@ class Hdf5 : public FileFormat {
 
   void check(const NewTensor& tensor) const override { hdf5::check_tensor(tensor); }
 
-  FileLayout create(const fs::path& path, const NewFile& file) const override { return hdf5::create_file(path, file); }
+  /// The library decides where datasets go: the file is made in memory, sparse, with its metadata only.
+  FileLayout lay_out(const NewFile& file) const override {
+    const int descriptor = ::memfd_create("reshard-layout", MFD_CLOEXEC);
+    if (descriptor < 0) io_error("memory", "create a file in memory", errno);
+    const std::unique_ptr<const int, void (*)(const int*)> owner(&descriptor, [](const int* d) { ::close(*d); });
+    return hdf5::create_file(fmt::format("/proc/self/fd/{}", descriptor), file);
+  }
+
+  FileLayout create(const fs::path& path, const NewFile& file) const override {
+    File::create(path).close();  // the library would follow a link at this place; this call does not
+    return hdf5::create_file(path, file);
+  }
 
  private:
   fs::path child_binary_;
@@ -111,6 +125,10 @@ class Hdf5 : public FileFormat {
 };
 
 }  // namespace
+
+std::string hdf5_version() {
+  return fmt::format("{}.{}.{}", H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
+}
 
 std::unique_ptr<FileFormat> make_hdf5(fs::path child_binary) {
   return std::make_unique<Hdf5>(std::move(child_binary));

@@ -21,6 +21,7 @@
 // The library is the weakest parser of all: on files from elsewhere it runs in a child process (child.hpp).
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "reshard/format/format.hpp"
@@ -32,6 +33,9 @@ namespace reshard::format {
 std::unique_ptr<FileFormat> make_hdf5(fs::path child_binary);
 
 constexpr std::string_view kHdf5ChildArgument = "--hdf5-child";
+
+/// "1.10.8", of the library this is built with.
+std::string hdf5_version();
 
 /// The main function of the child. Serves requests until its parent closes the connection; returns the exit code.
 int run_hdf5_child(int argc, char** argv);

@@ -59,6 +59,8 @@ class Safetensors : public FileFormat {
           Issue{ErrorCode::kUnsupported, "", tensor.name, "safetensors stores names as UTF-8, which this is not"});
   }
 
+  FileLayout lay_out(const NewFile& file) const override { return safetensors::write_header(file, "").layout; }
+
   FileLayout create(const fs::path& path, const NewFile& file) const override {
     for (const NewTensor& tensor : file.tensors) check(tensor);
     safetensors::WrittenHeader header = safetensors::write_header(file, path.string());

@@ -1,0 +1,109 @@
+#include "command.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cstdio>
+#include <map>
+
+#include "reshard/base/error.hpp"
+#include "reshard/format/hdf5/hdf5.hpp"
+#include "reshard/format/safetensors/safetensors.hpp"
+#include "reshard/plan/size.hpp"
+
+namespace reshard::app {
+namespace {
+
+[[noreturn]] void usage_error(std::string message) { throw Error(Issue{ErrorCode::kUsage, "", "", std::move(message)}); }
+
+std::pair<std::string, std::int64_t> parse_set(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  std::int64_t value = 0;
+  if (equals != std::string::npos && equals > 0) {
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
+    if (error == std::errc{} && stop == end) return {text.substr(0, equals), value};
+  }
+  usage_error(fmt::format("--set {}: expected name=value with a whole number, as in --set tp=4", text));
+}
+
+}  // namespace
+
+void add_common(CLI::App& command, CommonOptions& options) {
+  command
+      .add_option_function<std::string>(
+          "--report",
+          [&options](const std::string& text) { options.report = text == "json" ? Report::kJson : Report::kText; },
+          "Form of the result: text or json (default text)")
+      ->check(CLI::IsMember({"text", "json"}));
+  command.add_option("--output", options.output, "Write the result to this file instead of standard output");
+  command.add_flag("--quiet", options.quiet, "No progress and no warnings on standard error");
+  command.add_flag("--verbose", options.verbose, "Say on standard error what is being done");
+  command.add_flag("--allow-external", options.allow_external,
+                   "Follow HDF5 external links, external storage and virtual datasets inside the source directory");
+}
+
+void add_planning(CLI::App& command, PlanningOptions& options) {
+  command.add_option("PLAN", options.plan_file, "The plan: YAML, or JSON where its name ends in .json")->required();
+  command.add_option("--source", options.source, "Checkpoint to read; wins over the plan's path");
+  command.add_option("--target", options.target, "Directory to write; wins over the plan's path");
+  command
+      .add_option("--transport", options.transport,
+                  "How bytes get from reader to writer: auto, direct (every process reads what it writes) or mpi (each byte "
+                  "is read once and sent on)")
+      ->check(CLI::IsMember({"auto", "direct", "mpi", "nccl"}))
+      ->capture_default_str();
+  command
+      .add_option("--memory", options.memory, "Bound per process on all buffers that hold tensor bytes, as 512MiB or 2GB")
+      ->capture_default_str();
+  command.add_flag("--allow-extra", options.allow_extra, "Leave out tensors that no rule matches (unmatched: drop)");
+  command.add_flag("--allow-missing", options.allow_missing, "Rules that match nothing are no error (every rule optional)");
+  command.add_option("--set", options.sets, "Set a variable of the plan: name=value; may be repeated")->allow_extra_args(false);
+  command.add_option("--target-format", options.target_format, "Format to write; wins over the plan: hdf5 or safetensors");
+}
+
+pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const CommonOptions& common) {
+  static const std::map<std::string, pipeline::Transport> transports = {{"auto", pipeline::Transport::kAuto},
+                                                                        {"direct", pipeline::Transport::kDirect},
+                                                                        {"mpi", pipeline::Transport::kMpi}};
+  pipeline::PrepareOptions out;
+  out.plan_file = planning.plan_file;
+  for (const std::string& text : planning.sets) out.plan.variables.push_back(parse_set(text));
+  out.plan.allow_extra = planning.allow_extra;
+  out.plan.allow_missing = planning.allow_missing;
+  if (!planning.target_format.empty()) out.plan.target_format = planning.target_format;
+  if (!planning.source.empty()) out.source = planning.source;
+  const auto transport = transports.find(planning.transport);
+  if (transport == transports.end())
+    throw Error(Issue{ErrorCode::kDevice, "", "",
+                      "--transport nccl: this build has no GPU support; choose auto, direct or mpi"});
+  out.transport = transport->second;
+  const std::optional<std::int64_t> memory = plan::parse_size(planning.memory);
+  if (!memory || *memory <= 0) usage_error(fmt::format("--memory {}: expected a size: {}", planning.memory, plan::kSizeForms));
+  out.memory_bytes = *memory;
+  out.allow_external = common.allow_external;
+  return out;
+}
+
+void print_result(const CommonOptions& options, const std::string& text) {
+  if (options.output.empty()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    if (std::fflush(stdout) != 0) throw Error(Issue{ErrorCode::kIo, "standard output", "", "cannot be written"});
+  } else {
+    write_text(options.output, text);
+  }
+}
+
+void print_warnings(const CommonOptions& options, const std::vector<Warning>& warnings) {
+  if (options.quiet) return;
+  for (const Warning& warning : warnings) fmt::print(stderr, "reshard: {}\n", to_line(warning));
+}
+
+pipeline::Formats known_formats() {
+  std::vector<std::unique_ptr<format::FileFormat>> formats;
+  formats.push_back(format::make_hdf5("/proc/self/exe"));
+  formats.push_back(format::make_safetensors());
+  return pipeline::Formats(std::move(formats));
+}
+
+}  // namespace reshard::app

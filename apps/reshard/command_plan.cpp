@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include "command.hpp"
+#include "reshard/pipeline/plan_summary.hpp"
+#include "reshard/report/plan_report.hpp"
+
+namespace reshard::app {
+namespace {
+
+class PlanCommand : public Command {
+ public:
+  explicit PlanCommand(CLI::App& app) {
+    parser_ = app.add_subcommand("plan", "Show what run would do: reads headers only, writes nothing");
+    add_planning(*parser_, planning_);
+    add_common(*parser_, common);
+    parser_->add_option("--tensor", tensor_, "List only target tensors whose names match this pattern");
+    parser_->add_option("--rank", rank_, "List only what this target rank stores: its local model layout");
+    parser_->add_option("--processes", processes_, "Plan for this many processes without launching them")
+        ->check(CLI::PositiveNumber);
+    parser_->add_flag("--check", check_, "Check the plan alone, without a checkpoint");
+    parser_->footer("Example:\n  reshard plan plan.yaml --source llama-tp2 --processes 8 --report json");
+  }
+
+  CLI::App* parser() override { return parser_; }
+
+  int run(MpiEnvironment& mpi) override {
+    // Planning needs no second process: the first one does it, under a launcher too.
+    exchange::Communicator& communicator = mpi.communicator();
+    exchange::agreed(communicator, [&] {
+      if (communicator.rank() == 0) make_plan(communicator.size());
+    });
+    return 0;
+  }
+
+ private:
+  void make_plan(int launched) {
+    pipeline::PrepareOptions options = prepare_options(planning_, common);
+    options.processes = processes_ > 0 ? processes_ : launched;
+    pipeline::ListingOptions listing;
+    if (!tensor_.empty()) {
+      try {
+        listing.tensor = plan::NamePattern(tensor_);
+      } catch (const Error& error) {
+        throw Error(Issue{ErrorCode::kUsage, "--tensor", "", error.issues().front().message});
+      }
+    }
+    if (rank_ >= 0) listing.rank = rank_;
+    listing.transfers = common.report == Report::kJson;
+    plan::ParallelPlan plan = pipeline::load_plan(options);
+    const pipeline::Formats formats = known_formats();
+    if (check_) {
+      if (common.report == Report::kText) print_result(common, fmt::format("{}: the plan is well formed\n", planning_.plan_file));
+      return;
+    }
+    const std::unique_ptr<pipeline::Prepared> prepared = pipeline::prepare(std::move(plan), options, formats);
+    const pipeline::PlanSummary summary = pipeline::summarize(*prepared, options, listing);
+    print_result(common, common.report == Report::kJson ? report::plan_json(summary) : report::plan_text(summary));
+  }
+
+  CLI::App* parser_;
+  PlanningOptions planning_;
+  std::string tensor_;
+  planner::Index rank_ = -1;
+  int processes_ = 0;
+  bool check_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> plan_command(CLI::App& app) { return std::make_unique<PlanCommand>(app); }
+
+}  // namespace reshard::app

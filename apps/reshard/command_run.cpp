@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "command.hpp"
+#include "progress.hpp"
+#include "reshard/pipeline/plan_summary.hpp"
+#include "reshard/pipeline/run.hpp"
+#include "reshard/report/run_report.hpp"
+#include "signals.hpp"
+#include "test_hooks.hpp"
+
+namespace reshard::app {
+namespace {
+
+constexpr int kMostThreads = 8;
+
+class RunCommand : public Command {
+ public:
+  RunCommand(CLI::App& app, std::string version) : version_(std::move(version)) {
+    parser_ = app.add_subcommand("run", "Reshard a checkpoint; under mpirun or alone");
+    add_planning(*parser_, planning_);
+    add_common(*parser_, common);
+    parser_->add_option("--threads", threads_, "Worker threads per process (default: the node's cores shared among its processes, at most 8)")
+        ->check(CLI::PositiveNumber);
+    parser_->add_flag("--overwrite", overwrite_, "Replace an existing target once the new one is complete");
+    parser_->add_flag("--copy-side-files", copy_side_files_,
+                      "Copy config.json, tokenizer and other small files beside the tensors (up to 64 MiB each)");
+    parser_->footer("Example:\n  mpirun -n 2 reshard run plan.yaml --source llama-tp2 --target llama-tp4");
+  }
+
+  CLI::App* parser() override { return parser_; }
+
+  int run(MpiEnvironment& mpi) override {
+    exchange::Communicator& communicator = mpi.communicator();
+    const bool first = communicator.rank() == 0;
+    pipeline::RunOptions options;
+    options.prepare = prepare_options(planning_, common);
+    options.prepare.processes = communicator.size();
+    options.prepare.threads = threads_ > 0 ? threads_ : default_threads(mpi.local_processes());
+    if (!planning_.target.empty()) options.target = planning_.target;
+    options.overwrite = overwrite_;
+    options.copy_side_files = copy_side_files_;
+    options.tool = "reshard " + version_;
+    options.interrupted = catch_signals();
+    const std::unique_ptr<pipeline::Hooks> hooks = test_hooks(communicator.rank());
+    options.hooks = hooks.get();
+
+    const pipeline::Formats formats = known_formats();
+    pipeline::RunResult result;
+    {
+      Progress progress(first && !common.quiet);
+      options.progress_bytes = &progress.done_bytes;
+      options.progress_total = &progress.total_bytes;
+      result = pipeline::run(options, formats, communicator);
+    }
+    if (!first) return 0;
+    if (common.report == Report::kText) print_warnings(common, result.prepared->warnings);
+    const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
+    print_result(common, common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
+    return 0;
+  }
+
+ private:
+  static int default_threads(int local_processes) {
+    const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    return std::clamp(cores / local_processes, 1, kMostThreads);
+  }
+
+  CLI::App* parser_;
+  std::string version_;
+  PlanningOptions planning_;
+  int threads_ = 0;
+  bool overwrite_ = false;
+  bool copy_side_files_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> run_command(CLI::App& app, const std::string& version) {
+  return std::make_unique<RunCommand>(app, version);
+}
+
+}  // namespace reshard::app

@@ -1,0 +1,11 @@
+#pragma once
+// SIGINT and SIGTERM ask a run to end in good order; a second one ends the process at once.
+
+#include <csignal>
+
+namespace reshard::app {
+
+/// Number of the signal that came, 0 before.
+const volatile std::sig_atomic_t* catch_signals();
+
+}  // namespace reshard::app

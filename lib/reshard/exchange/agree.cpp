@@ -1,0 +1,83 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "reshard/exchange/communicator.hpp"
+
+namespace reshard::exchange {
+namespace {
+
+/// Fields are written as "<length>:<bytes>", so that any text passes.
+void put(std::string& out, std::string_view field) { out += fmt::format("{}:{}", field.size(), field); }
+
+std::string take(std::string_view& in) {
+  std::size_t length = 0;
+  const auto [end, error] = std::from_chars(in.data(), in.data() + in.size(), length);
+  const auto digits = static_cast<std::size_t>(end - in.data());
+  if (error != std::errc{} || digits + 1 + length > in.size()) internal_error("a process sent a broken error report");
+  std::string field(in.substr(digits + 1, length));
+  in.remove_prefix(digits + 1 + length);
+  return field;
+}
+
+std::string encode(const Error* error) {
+  if (error == nullptr) return "";
+  std::string out;
+  put(out, std::to_string(static_cast<int>(error->exit())));
+  for (const Issue& issue : error->issues()) {
+    put(out, code_name(issue.code));
+    put(out, issue.where);
+    put(out, issue.tensor);
+    put(out, issue.message);
+  }
+  return out;
+}
+
+Error decode(std::string_view text) {
+  const auto exit = static_cast<Exit>(std::stoi(take(text)));
+  std::vector<Issue> issues;
+  while (!text.empty()) {
+    Issue issue;
+    issue.code = code_from_name(take(text));
+    issue.where = take(text);
+    issue.tensor = take(text);
+    issue.message = take(text);
+    issues.push_back(std::move(issue));
+  }
+  return Error(exit, std::move(issues));
+}
+
+}  // namespace
+
+void agree(Communicator& communicator, const Error* error) {
+  if (communicator.size() == 1) {
+    if (error != nullptr) throw Error(*error);
+    return;
+  }
+  // The usual case first: one number, nothing gathered.
+  std::int64_t failed = error == nullptr ? 0 : 1;
+  communicator.all_sum({&failed, 1});
+  if (failed == 0) return;
+  const std::vector<std::string> reports = communicator.all_gather(encode(error));
+  communicator.clear_alarms();
+  std::vector<Issue> issues;
+  std::optional<Exit> exit;
+  for (std::size_t process = 0; process < reports.size(); ++process) {
+    if (reports[process].empty()) continue;
+    const Error theirs = decode(reports[process]);
+    if (!exit) exit = theirs.exit();
+    for (Issue issue : theirs.issues()) {
+      if (static_cast<std::size_t>(failed) < reports.size())
+        issue.message += fmt::format(" (seen by process {} of {})", process, reports.size());
+      if (std::find(issues.begin(), issues.end(), issue) == issues.end()) issues.push_back(std::move(issue));
+    }
+  }
+  throw Error(*exit, std::move(issues));
+}
+
+}  // namespace reshard::exchange

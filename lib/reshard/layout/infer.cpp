@@ -1,0 +1,354 @@
+#include "reshard/layout/infer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reshard/base/checked.hpp"
+#include "reshard/base/error.hpp"
+#include "reshard/layout/sequence.hpp"
+#include "reshard/layout/tensor_layout.hpp"
+
+namespace reshard::layout {
+namespace {
+
+constexpr Index kMaxProbeWork = Index{1} << 22;  // coordinates looked at while searching for lengths that fit
+constexpr std::size_t kNamedRanks = 8;           // stored lengths written into a message
+
+// first, first + step, ..., last: lengths that may fit.
+struct Progression {
+  Index first = 0;
+  Index last = 0;
+  Index step = 1;
+};
+
+using Candidates = std::optional<std::vector<Progression>>;  // nothing: any length
+
+bool holds(const std::vector<Progression>& set, Index x) {
+  return std::any_of(set.begin(), set.end(),
+                     [&](const Progression& p) { return p.first <= x && x <= p.last && (x - p.first) % p.step == 0; });
+}
+
+// A superset of what both hold: the shorter of two progressions that overlap, cut to the overlap. The lengths that come
+// out are probed one by one later, so that a few too many do no harm.
+std::vector<Progression> intersect(const std::vector<Progression>& a, const std::vector<Progression>& b) {
+  std::vector<Progression> out;
+  for (const Progression& p : a)
+    for (const Progression& q : b) {
+      const Progression& coarse = p.step >= q.step ? p : q;
+      const Progression& fine = p.step >= q.step ? q : p;
+      const Index skipped = std::max(ceil_div(std::max(fine.first - coarse.first, Index{0}), coarse.step), Index{0});
+      const Index first = coarse.first + skipped * coarse.step;
+      const Index limit = std::min(coarse.last, fine.last);
+      if (first > limit) continue;
+      out.push_back({first, first + (limit - first) / coarse.step * coarse.step, coarse.step});
+    }
+  return out;
+}
+
+// Works from the stored lengths of the innermost level outwards to the lengths of the line that a dim starts as.
+class CandidateFinder {
+ public:
+  CandidateFinder(const DimCut& cut, std::span<const Index> by_tuple) : cut_(cut), by_tuple_(by_tuple) {}
+
+  // Set while searching: some padding leaves no element, or a coordinate without a shard leaves the length open.
+  bool padding_exceeds = false;
+  bool open = false;
+
+  Candidates find() {
+    std::size_t next = 0;
+    Candidates total = line_before(0, next);
+    if (!total || !cut_.pad_total) return total;
+    const Index align = checked_mul(*cut_.pad_total, cut_.levels.empty() ? 1 : cut_.levels.front().axis_size);
+    for (Progression& p : *total) p = {std::max(p.first - align + 1, Index{0}), p.last, 1};
+    return total;
+  }
+
+ private:
+  // Lengths of the line before level `i` takes its part; `next` is the first tuple behind it, row-major.
+  Candidates line_before(std::size_t i, std::size_t& next) {
+    if (i == cut_.levels.size()) {
+      const Index stored = by_tuple_[next++];
+      if (stored == kAbsent) return std::nullopt;
+      return std::vector<Progression>{{stored, stored, 1}};
+    }
+    const Level& level = cut_.levels[i];
+    std::vector<Candidates> parts;
+    for (Index c = 0; c < level.axis_size; ++c) parts.push_back(line_before(i + 1, next));
+    if (level.axis_size == 1) return parts.front();
+    if (!level.segments.empty()) {
+      Index sum = 0;
+      for (const Segment& segment : level.segments) sum = checked_add(sum, segment.size);
+      return std::vector<Progression>{{sum, sum, 1}};
+    }
+    if (level.packed) {
+      const Index total = physical_total(*level.packed);
+      return std::vector<Progression>{{total, total, 1}};
+    }
+    Candidates same;  // lengths that every part may have
+    for (const Candidates& part : parts)
+      if (part) same = same ? intersect(*same, *part) : *part;
+    if (level.split != Split::kEven) return uneven(level, parts, same);
+    if (!same) {
+      open = true;
+      return std::nullopt;
+    }
+    return even(level, *same);
+  }
+
+  // Every coordinate stores the same length, one of `part`.
+  std::vector<Progression> even(const Level& level, const std::vector<Progression>& part) {
+    const Index n = level.axis_size;
+    std::vector<Progression> out;
+    for (const Progression& p : part) {
+      const Progression sum{checked_mul(n, p.first), checked_mul(n, p.last), checked_mul(n, p.step)};
+      if (level.pad_to) {
+        const Index align = checked_mul(*level.pad_to, n);
+        out.push_back({std::max(sum.first - align + 1, Index{0}), sum.last, 1});
+      } else if (level.pad_rows) {
+        if (sum.last <= *level.pad_rows) padding_exceeds = true;
+        const Index short_by = std::max(*level.pad_rows - sum.first, Index{0});
+        const Index first = sum.first + ceil_div(short_by, sum.step) * sum.step;
+        if (first <= sum.last) out.push_back({first - *level.pad_rows, sum.last - *level.pad_rows, sum.step});
+      } else {
+        out.push_back(sum);
+      }
+    }
+    if (level.fallback == Fallback::kRepeat) {
+      // Fewer units than coordinates: each holds one unit (of every strided part), whatever their number.
+      const Index unit = checked_mul(level.unit, level.stride);
+      if (holds(part, unit))
+        for (Index units = 1; units < n; ++units)
+          if (n % units == 0) out.push_back({units * unit, units * unit, 1});
+    }
+    if (level.fallback == Fallback::kReplicate) out.insert(out.end(), part.begin(), part.end());
+    return out;
+  }
+
+  Candidates uneven(const Level& level, const std::vector<Candidates>& parts, const Candidates& same) {
+    Progression sum{0, 0, 1};
+    for (const Candidates& part : parts) {
+      if (!part) {
+        open = true;
+        return std::nullopt;
+      }
+      if (part->empty()) return std::vector<Progression>{};
+      Progression hull = part->front();
+      for (const Progression& p : *part) {
+        hull.first = std::min(hull.first, p.first);
+        hull.last = std::max(hull.last, p.last);
+      }
+      sum = {checked_add(sum.first, hull.first), checked_add(sum.last, hull.last), 1};
+    }
+    std::vector<Progression> out = {sum};
+    if (level.fallback == Fallback::kReplicate && same) out.insert(out.end(), same->begin(), same->end());
+    return out;
+  }
+
+  static Index physical_total(const PackedSequences& packed) {
+    return packed.cu_seqlens_padded.empty() ? packed.cu_seqlens.back() : packed.cu_seqlens_padded.back();
+  }
+
+  const DimCut& cut_;
+  std::span<const Index> by_tuple_;
+};
+
+// What is stored for each tuple of coordinates, row-major over the levels; kAbsent where no rank tells.
+std::vector<Index> lengths_by_tuple(const DimCut& cut, const Mesh& mesh, std::span<const Index> stored) {
+  std::size_t tuples = 1;
+  for (const Level& level : cut.levels) tuples *= static_cast<std::size_t>(level.axis_size);
+  std::vector<Index> out(tuples, kAbsent);
+  std::vector<Index> told_by(tuples, kAbsent);
+  for (Index rank = 0; rank < mesh.size(); ++rank) {
+    const Index length = stored[static_cast<std::size_t>(rank)];
+    if (length == kAbsent) continue;
+    const std::size_t tuple = tuple_of_rank(cut, mesh, rank);
+    if (out[tuple] != kAbsent && out[tuple] != length)
+      throw Error(Issue{ErrorCode::kShape, "", "",
+                        fmt::format("ranks {} and {} hold the same part, but store lengths {} and {}", told_by[tuple],
+                                    rank, out[tuple], length)});
+    out[tuple] = length;
+    told_by[tuple] = rank;
+  }
+  return out;
+}
+
+// True where a dim of this length is stored as told. `why` is filled with the reason where it is not.
+bool fits(const DimCut& cut, Index length, std::span<const Index> by_tuple, std::string* why = nullptr) {
+  DimCut resolved = cut;
+  std::vector<std::string> fallen_back;
+  if (const auto refused = resolve_fallbacks(resolved, length, fallen_back)) {
+    if (why) *why = refused->message;
+    return false;
+  }
+  const std::vector<Index> lengths = stored_lengths(resolved, length);
+  for (std::size_t tuple = 0; tuple < by_tuple.size(); ++tuple) {
+    // A level that fell back has one coordinate instead of its own: 5 of sizes [2, 3] is (1, 2), and (1, 0) = 1 of [2,
+    // 1].
+    std::size_t rest = tuple;
+    std::size_t index = 0;
+    std::size_t weight = 1;
+    for (std::size_t i = cut.levels.size(); i-- > 0;) {
+      const auto size = static_cast<std::size_t>(cut.levels[i].axis_size);
+      const auto resolved_size = static_cast<std::size_t>(resolved.levels[i].axis_size);
+      if (resolved_size > 1) index += rest % size * weight;
+      weight *= resolved_size;
+      rest /= size;
+    }
+    if (by_tuple[tuple] == kAbsent || by_tuple[tuple] == lengths[index]) continue;
+    if (why) *why = fmt::format("it would be stored as {} where {} is found", lengths[index], by_tuple[tuple]);
+    return false;
+  }
+  return true;
+}
+
+struct Fits {
+  std::optional<Index> lowest;
+  std::optional<Index> highest;
+  bool exhausted = false;  // the search was cut short
+};
+
+Fits search(const DimCut& cut, const std::vector<Progression>& candidates, std::span<const Index> by_tuple) {
+  Fits out;
+  Index probes = std::max(kMaxProbeWork / static_cast<Index>(by_tuple.size()), Index{64});
+  const auto look = [&](Index from, Index to, Index step) {
+    for (Index length = from; step > 0 ? length <= to : length >= to; length += step) {
+      if (probes-- <= 0) {
+        out.exhausted = true;
+        return;
+      }
+      if (!fits(cut, length, by_tuple)) continue;
+      if (!out.lowest || length < *out.lowest) out.lowest = length;
+      if (!out.highest || length > *out.highest) out.highest = length;
+      return;
+    }
+  };
+  for (const Progression& p : candidates) {
+    look(p.first, p.last, p.step);
+    if (p.last > p.first) look(p.last, p.first, -p.step);
+  }
+  return out;
+}
+
+std::string stored_text(std::span<const Index> stored) {
+  std::vector<std::string> out;
+  for (const Index length : stored) {
+    if (length == kAbsent) continue;
+    if (out.size() == kNamedRanks) {
+      out.push_back("...");
+      break;
+    }
+    out.push_back(std::to_string(length));
+  }
+  return fmt::format("{}", fmt::join(out, ", "));
+}
+
+struct Hint {
+  const char* source;
+  Index length;
+};
+
+[[noreturn]] void refuse(ErrorCode code, std::string message) {
+  throw Error(Issue{code, "", "", std::move(message)});
+}
+
+}  // namespace
+
+Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> stored, std::optional<Index> recorded) {
+  if (auto refused = option_refusal(cut)) refuse(refused->code, std::move(refused->message));
+  const std::vector<Index> by_tuple = lengths_by_tuple(cut, mesh, stored);
+
+  std::vector<Hint> hints;
+  if (cut.size) hints.push_back({"'size'", *cut.size});
+  if (!cut.levels.empty() && !cut.levels.front().segments.empty()) {
+    Index sum = 0;
+    for (const Segment& segment : cut.levels.front().segments) sum = checked_add(sum, segment.size);
+    hints.push_back({"the sum of 'segments'", sum});
+  }
+  if (!cut.levels.empty() && cut.levels.front().packed) {
+    const PackedSequences& packed = *cut.levels.front().packed;
+    const std::vector<Index>& physical =
+        packed.cu_seqlens_padded.empty() ? packed.cu_seqlens : packed.cu_seqlens_padded;
+    const Index total = physical.empty() ? 0 : physical.back();
+    if (auto refused = packed_refusal(packed, total)) refuse(refused->code, std::move(refused->message));
+    hints.push_back({"the end of 'packed'", total});
+  }
+  if (recorded) hints.push_back({"the length the checkpoint records", *recorded});
+  for (const Hint& hint : hints)
+    if (hint.length != hints.front().length)
+      refuse(ErrorCode::kShape, fmt::format("{} is {}, but {} is {}", hints.front().source, hints.front().length,
+                                            hint.source, hint.length));
+
+  CandidateFinder finder(cut, by_tuple);
+  const Candidates candidates = finder.find();
+  if (!hints.empty()) {
+    std::string why;
+    if (fits(cut, hints.front().length, by_tuple, &why)) return hints.front().length;
+    const bool segments = !cut.levels.empty() && !cut.levels.front().segments.empty();
+    refuse(segments ? ErrorCode::kSegmentSum : ErrorCode::kShape,
+           fmt::format("{} is {}, but the ranks store {}: {}", hints.front().source, hints.front().length,
+                       stored_text(stored), why));
+  }
+  if (!candidates || finder.open)
+    refuse(ErrorCode::kMissing,
+           "not every coordinate's part is stored on some rank, so the true length is unknown; give 'size'");
+
+  const Fits found = search(cut, *candidates, by_tuple);
+  const bool any_stored = std::any_of(by_tuple.begin(), by_tuple.end(), [](Index length) { return length > 0; });
+  if ((!found.lowest && finder.padding_exceeds) || (found.highest == Index{0} && any_stored))
+    refuse(ErrorCode::kPad,
+           fmt::format("the ranks store {}: nothing is left without the padding", stored_text(stored)));
+  if (found.exhausted)
+    refuse(ErrorCode::kPad,
+           fmt::format("the ranks store {}: the true length is unknown; give 'size'", stored_text(stored)));
+  if (!found.lowest) {
+    std::string why = "no length is stored like that";
+    if (!candidates->empty()) {
+      fits(cut, candidates->front().last, by_tuple, &why);
+      why = fmt::format("a length of {} does not fit: {}", candidates->front().last, why);
+    }
+    refuse(ErrorCode::kShape, fmt::format("the ranks store {}: {}", stored_text(stored), why));
+  }
+  if (*found.lowest != *found.highest)
+    refuse(ErrorCode::kPad, fmt::format("the ranks store {}: any true length from {} to {} may fit; give 'size'",
+                                        stored_text(stored), *found.lowest, *found.highest));
+  return *found.lowest;
+}
+
+Shape infer_shape(const TensorCut& cut, const Mesh& mesh, std::span<const Shape> stored,
+                  const std::optional<Shape>& recorded) {
+  const std::size_t dims = cut.dims.size();
+  if (static_cast<Index>(stored.size()) != mesh.size())
+    internal_error(fmt::format("{} stored shapes for a mesh of {} ranks", stored.size(), mesh.size()));
+  const auto is_present = [&](std::size_t rank) { return cut.present.empty() || cut.present[rank]; };
+  for (std::size_t rank = 0; rank < stored.size(); ++rank)
+    if (is_present(rank) && stored[rank].size() != dims)
+      refuse(ErrorCode::kShape, fmt::format("rank {} stores {} dims, expected {}", rank, stored[rank].size(), dims));
+  if (recorded && recorded->size() != dims)
+    refuse(ErrorCode::kShape, fmt::format("the checkpoint records {} dims, but stores {}", recorded->size(), dims));
+
+  Shape out(dims, 0);
+  std::vector<Issue> issues;
+  std::vector<Index> lengths(stored.size());
+  for (std::size_t d = 0; d < dims; ++d) {
+    for (std::size_t rank = 0; rank < stored.size(); ++rank)
+      lengths[rank] = is_present(rank) ? stored[rank][d] : kAbsent;
+    try {
+      out[d] = infer_length(cut.dims[d], mesh, lengths, recorded ? std::optional((*recorded)[d]) : std::nullopt);
+    } catch (const Error& error) {
+      for (Issue issue : error.issues()) {
+        issue.message = fmt::format("dim {}: {}", d, issue.message);
+        issues.push_back(std::move(issue));
+      }
+    }
+  }
+  if (!issues.empty()) throw Error(std::move(issues));
+  return out;
+}
+
+}  // namespace reshard::layout

@@ -1,0 +1,201 @@
+#include "reshard/pipeline/direct.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "reshard/exchange/box.hpp"
+#include "reshard/pipeline/arena.hpp"
+
+namespace reshard::pipeline {
+namespace {
+
+using exchange::Side;
+using planner::Tile;
+using planner::TileId;
+using planner::WorkTensor;
+
+/// The part of a tile that a process writes, with what it needs to read; nothing where it writes none of it.
+std::optional<Tile> share_of(Tile tile, std::size_t tensor, const WorkTensor& work, const planner::TargetMap& targets,
+                             ProcessRank process, int processes) {
+  if (processes == 1) return tile;
+  std::vector<bool> wanted;
+  std::vector<bool> counted;  // of several writers of a part, the first one's digest counts
+  bool any = false;
+  for (const planner::TargetPart& part : tile.targets) {
+    const std::vector<ProcessRank> writers = planner::writers_of(part, tensor, work.target_element_bytes, targets);
+    wanted.push_back(std::binary_search(writers.begin(), writers.end(), process));
+    counted.push_back(writers.front() == process);
+    any = any || wanted.back();
+  }
+  if (!any) return std::nullopt;
+  for (layout::CopyBox& box : tile.copies) box.canonical = box.canonical && counted[box.target];
+  return planner::restricted(tile, wanted);
+}
+
+/// Memory of one tile's buffers.
+std::int64_t tile_bytes(const Tile& tile, const WorkTensor& work) {
+  std::int64_t out = 0;
+  for (const planner::SourcePart& part : tile.sources)
+    out += planner::buffer_bytes(read_bytes(part, work.source_element_bytes));
+  for (const planner::TargetPart& part : tile.targets)
+    out += planner::buffer_bytes(part.elements * work.target_element_bytes);
+  if (work.converts()) {
+    planner::Index most = 0;
+    for (const layout::CopyBox& box : tile.copies) most = std::max(most, box.elements());
+    out += planner::buffer_bytes(most * work.source_element_bytes) + planner::buffer_bytes(most * work.target_element_bytes);
+  }
+  return out;
+}
+
+class Worker {
+ public:
+  Worker(const Job& job, std::int64_t arena_bytes) : job_(job), arena_(arena_bytes) {}
+
+  void run(TileId id) {
+    const WorkTensor& work = job_.work[id.tensor];
+    const std::optional<Tile> share =
+        share_of(work.tiling->tile(id.number, work.sources), id.tensor, work, job_.targets, job_.communicator.rank(),
+                 job_.communicator.size());
+    if (share) move(*share, id.tensor, work);
+  }
+
+  std::int64_t peak_bytes() const { return arena_.peak_bytes(); }
+
+ private:
+  void move(const Tile& tile, std::size_t tensor, const WorkTensor& work) {
+    arena_.reset();
+    const std::string& name = job_.bound.tensors[tensor].target_name;
+    std::vector<std::span<std::byte>> sources;
+    for (const planner::SourcePart& part : tile.sources) {
+      sources.push_back(arena_.take(read_bytes(part, work.source_element_bytes)));
+      read_part(job_, tensor, part, sources.back());
+    }
+    const std::vector<layout::CopyBox> copies = buffer_copies(tile, work.source_element_bytes);
+
+    // Read side: digests in the buffers the files were read into, before anything is moved.
+    std::vector<std::uint64_t> read_registers;
+    for (const layout::CopyBox& box : copies)
+      read_registers.push_back(exchange::box_register(box, Side::kSource, work.source_element_bytes, sources[box.source],
+                                                      work.tiling->tensor_elements()));
+    if (job_.hooks != nullptr)
+      for (const std::span<std::byte> buffer : sources) job_.hooks->on_buffer(BufferStage::kRead, name, buffer);
+
+    // A piece that moves as it is goes from the read buffer to the write call.
+    std::vector<std::span<std::byte>> targets(tile.targets.size());
+    std::vector<bool> stays(copies.size(), false);
+    for (std::size_t c = 0; c < copies.size() && !work.converts(); ++c) {
+      const layout::CopyBox& box = copies[c];
+      if (box.dims.size() != 1 || box.dims[0].extent != tile.targets[box.target].elements) continue;
+      const auto at = static_cast<std::size_t>(box.source_offset * work.source_element_bytes);
+      const auto bytes = static_cast<std::size_t>(box.elements() * work.source_element_bytes);
+      targets[box.target] = sources[box.source].subspan(at, bytes);
+      stays[c] = true;
+    }
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      if (targets[t].data() != nullptr) continue;
+      targets[t] = arena_.take(tile.targets[t].elements * work.target_element_bytes);
+      if (tile.targets[t].has_padding) std::memset(targets[t].data(), 0, targets[t].size());
+    }
+    for (std::size_t c = 0; c < copies.size(); ++c) {
+      const layout::CopyBox& box = copies[c];
+      const StageTimer timer(job_.ledger, Stage::kPack, box.elements() * work.target_element_bytes);
+      if (work.converts()) {
+        const std::uint64_t as_read = std::exchange(
+            read_registers[c], convert_box(box, tensor, work, read_registers[c], sources[box.source], targets[box.target]));
+        if (box.canonical) job_.ledger.add_source_tensor(tensor, as_read);
+      } else if (!stays[c]) {
+        exchange::move_box(box, work.source_element_bytes, sources[box.source], targets[box.target]);
+      }
+    }
+    if (job_.hooks != nullptr)
+      for (const std::span<std::byte> buffer : targets) job_.hooks->on_buffer(BufferStage::kUnpacked, name, buffer);
+
+    // Write side: the same elements in the buffers that go to the write call.
+    std::vector<std::uint64_t> read_sums(tile.targets.size(), 0);
+    std::vector<std::uint64_t> write_sums(tile.targets.size(), 0);
+    for (std::size_t c = 0; c < copies.size(); ++c) {
+      const layout::CopyBox& box = copies[c];
+      const std::uint64_t written = exchange::box_register(box, Side::kTarget, work.target_element_bytes,
+                                                           targets[box.target], work.tiling->tensor_elements());
+      read_sums[box.target] ^= read_registers[c];
+      write_sums[box.target] ^= written;
+      if (box.canonical) job_.ledger.add_tensor(tensor, written);
+    }
+    for (std::size_t t = 0; t < targets.size(); ++t) {
+      check_target(job_, tensor, tile.targets[t], read_sums[t], write_sums[t]);
+      write_target(job_, tensor, tile.targets[t], targets[t]);
+    }
+  }
+
+  /// Converts one box and returns the register of the converted elements. What is converted is checked against `as_read`, its register
+  /// in the read buffer.
+  std::uint64_t convert_box(const layout::CopyBox& box, std::size_t tensor, const WorkTensor& work, std::uint64_t as_read,
+                            std::span<const std::byte> source, std::span<std::byte> target) {
+    const std::int64_t mark = arena_.mark();
+    const std::span<std::byte> packed = arena_.take(box.elements() * work.source_element_bytes);
+    const std::span<std::byte> converted = arena_.take(box.elements() * work.target_element_bytes);
+    exchange::pack_box(box, Side::kSource, work.source_element_bytes, source, packed);
+    const std::uint64_t out = convert_packed(job_, box, tensor, as_read, packed, converted);
+    exchange::unpack_box(box, Side::kTarget, work.target_element_bytes, converted, target);
+    arena_.rewind(mark);
+    return out;
+  }
+
+  const Job& job_;
+  Arena arena_;
+};
+
+}  // namespace
+
+DirectCost direct_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets, ProcessRank process,
+                       int processes) {
+  DirectCost cost;
+  const planner::TileList tiles(work);
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    const TileId id = tiles[i];
+    const WorkTensor& tensor = work[id.tensor];
+    const std::optional<Tile> share =
+        share_of(tensor.tiling->tile(id.number, tensor.sources), id.tensor, tensor, targets, process, processes);
+    if (!share) continue;
+    for (const planner::SourcePart& part : share->sources) cost.bytes_read += read_bytes(part, tensor.source_element_bytes);
+    cost.least_memory_bytes = std::max(cost.least_memory_bytes, tile_bytes(*share, tensor));
+  }
+  return cost;
+}
+
+std::int64_t run_direct(const Job& job, const DirectCost& cost) {
+  const planner::TileList tiles(job.work);
+  if (tiles.size() == 0) return 0;
+  // Every thread has an arena for the largest tile.
+  const std::int64_t arena_bytes = planner::buffer_bytes(std::max<std::int64_t>(cost.least_memory_bytes, 1));
+  const auto threads = static_cast<int>(std::clamp<std::int64_t>(job.memory_bytes / arena_bytes, 1, job.threads));
+  std::vector<Worker> workers;
+  for (int i = 0; i < threads; ++i) workers.emplace_back(job, arena_bytes);
+
+  std::atomic<std::size_t> next = 0;
+  std::atomic<bool> stop = false;
+  parallel_for(threads, static_cast<std::size_t>(threads), [&](std::size_t w) {
+    try {
+      for (std::size_t i = next++; i < tiles.size() && !stop; i = next++) {
+        check_interrupted(job);
+        // MPI belongs to the thread that initialised it: the caller's, which is worker 0's only if it got there first.
+        if (std::this_thread::get_id() == job.main_thread && job.communicator.alarm_raised()) stop = true;
+        workers[w].run(tiles[i]);
+      }
+    } catch (...) {
+      stop = true;
+      throw;
+    }
+  });
+  std::int64_t peak = 0;
+  for (const Worker& worker : workers) peak += worker.peak_bytes();
+  return peak;
+}
+
+}  // namespace reshard::pipeline

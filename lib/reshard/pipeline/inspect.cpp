@@ -1,0 +1,272 @@
+#include "reshard/pipeline/inspect.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <system_error>
+
+#include "reshard/base/json.hpp"
+#include "reshard/format/safetensors/index.hpp"
+#include "reshard/pipeline/rank_files.hpp"
+#include "reshard/pipeline/source.hpp"
+#include "reshard/pipeline/staging.hpp"
+#include "reshard/pipeline/target.hpp"
+#include "reshard/plan/file_template.hpp"
+#include "reshard/plan/side.hpp"
+
+namespace reshard::pipeline {
+namespace {
+
+using planner::Index;
+
+constexpr std::size_t kNamesInMessages = 5;
+constexpr std::int64_t kManifestBytes = std::int64_t{256} << 20;
+constexpr Index kSeveralRanks = 2;  // any number that is not 1 has the template of rank files
+
+std::vector<std::string> names_in(const fs::path& directory) {
+  std::error_code error;
+  const fs::directory_iterator entries(directory, error);
+  if (error) io_error(directory, "list", error.value());
+  std::vector<std::string> out;
+  for (const fs::directory_entry& entry : entries)
+    if (!entry.is_directory(error)) out.push_back(entry.path().filename().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string some_of(const std::vector<std::string>& names, std::size_t count) {
+  std::string out;
+  for (std::size_t i = 0; i < std::min(names.size(), kNamesInMessages); ++i)
+    out += fmt::format("{}{}", i == 0 ? "" : ", ", names[i]);
+  if (count > kNamesInMessages) out += fmt::format(" and {} more", count - kNamesInMessages);
+  return out.empty() ? "nothing" : out;
+}
+
+/// A checkpoint that the file names speak of.
+struct Found {
+  std::string format;
+  std::optional<std::string> files;  // nothing: an indexed set
+  std::vector<Index> ranks;          // that have a file, ascending
+  std::string first;                 // a file of it
+};
+
+std::vector<Found> found_in(const std::vector<std::string>& names, const Formats& formats) {
+  std::vector<Found> out;
+  const auto there = [&](const std::string& name) { return std::binary_search(names.begin(), names.end(), name); };
+  for (const auto& format : formats.all()) {
+    const std::string single = default_files(1, format->extension());
+    if (there(single)) out.push_back({std::string(format->name()), single, {0}, single});
+    const std::string index(format::safetensors::kIndexName);
+    if (format->name() == "safetensors" && there(index)) out.push_back({"safetensors", std::nullopt, {0}, index});
+    const plan::FileTemplate by_rank(default_files(kSeveralRanks, format->extension()), {});
+    Found ranks{std::string(format->name()), by_rank.text(), {}, ""};
+    for (const std::string& name : names) {
+      const std::optional<plan::FileFields> fields = by_rank.match(name);
+      if (!fields) continue;
+      ranks.ranks.push_back(fields->at("rank"));
+      if (ranks.first.empty()) ranks.first = name;
+    }
+    std::sort(ranks.ranks.begin(), ranks.ranks.end());
+    if (!ranks.ranks.empty()) out.push_back(std::move(ranks));
+  }
+  return out;
+}
+
+Error no_checkpoint(const fs::path& directory, const std::vector<std::string>& names, const Formats& formats) {
+  std::string expected;
+  for (const auto& format : formats.all())
+    expected += fmt::format("model{0}, rank-00000{0} and so on, ", format->extension());
+  return Error(
+      Issue{ErrorCode::kMissing, directory.string(), "",
+            fmt::format("holds no checkpoint by name: expected {}or {}; found {}. Give one file as the path, or rename "
+                        "the files (a plan reads other names with `files`)",
+                        expected, format::safetensors::kIndexName, some_of(names, names.size()))});
+}
+
+/// Ranks 0 .. n-1 are all there.
+void check_gapless(const fs::path& directory, const Found& found) {
+  const plan::FileTemplate files(*found.files, {});
+  std::vector<std::string> missing;
+  Index next = 0;
+  for (const Index rank : found.ranks) {
+    for (; next < rank && missing.size() < kNamesInMessages; ++next) missing.push_back(files.expand({{"rank", next}}));
+    next = rank + 1;
+  }
+  if (missing.empty()) return;
+  const Index last = found.ranks.back();
+  const auto count = static_cast<std::size_t>(last) + 1 - found.ranks.size();
+  throw Error(
+      Issue{ErrorCode::kMissing, directory.string(), "",
+            fmt::format("{} missing, though {} is there: rank numbers have no gaps",
+                        some_of(missing, count) + (count == 1 ? " is" : " are"), files.expand({{"rank", last}}))});
+}
+
+plan::Side side_in(const fs::path& directory, const Formats& formats) {
+  const std::vector<std::string> names = names_in(directory);
+  const std::vector<Found> found = found_in(names, formats);
+  if (found.empty()) throw no_checkpoint(directory, names, formats);
+  if (found.size() > 1)
+    throw Error(Issue{ErrorCode::kFormat, directory.string(), "",
+                      fmt::format("holds both {} and {}; give one file as the path, or keep one of them",
+                                  found[0].first, found[1].first)});
+  plan::Side side;
+  side.format = found.front().format;
+  side.files = found.front().files;
+  if (!side.files) return side;
+  if (side.files->find('{') != std::string::npos) check_gapless(directory, found.front());
+  side.mesh = layout::Mesh({{"shard", static_cast<Index>(found.front().ranks.size())}});
+  return side;
+}
+
+/// What a finished target says of itself.
+struct Recorded {
+  plan::Side side;
+  std::map<std::string, std::optional<Shape>> shapes;  // by stored name; nothing where tensors of one name differ
+};
+
+Shape shape_of(const Value& value) {
+  Shape out;
+  for (const Value& extent : value.array()) out.push_back(extent.integer());
+  return out;
+}
+
+bool is_shape(const Value* value) {
+  return value != nullptr && value->is_array() &&
+         std::all_of(value->array().begin(), value->array().end(), [](const Value& v) { return v.is_integer(); });
+}
+
+std::map<std::string, std::optional<Shape>> recorded_shapes(const fs::path& path, const Value& tensors) {
+  std::map<std::string, std::optional<Shape>> out;
+  for (const Value::Member& tensor : tensors.object()) {
+    const Value* shape = tensor.value.find("shape");
+    const Value* stored = tensor.value.find("stored");
+    if (!is_shape(shape) || (stored != nullptr && !stored->is_string()))
+      throw Error(Issue{ErrorCode::kFormat, path.string(), tensor.key, "has no shape"});
+    const auto [entry, added] = out.try_emplace(stored == nullptr ? tensor.key : stored->string(), shape_of(*shape));
+    if (!added && entry->second != shape_of(*shape)) entry->second = std::nullopt;
+  }
+  return out;
+}
+
+Recorded read_manifest(const fs::path& path) {
+  try {
+    const Value manifest = parse_json(read_text(path, kManifestBytes), path.string());
+    const Value* schema = manifest.find("schema");
+    const Value* tensors = manifest.find("tensors");
+    if (schema == nullptr || !schema->is_string() || schema->string() != "reshard.manifest" || tensors == nullptr ||
+        !tensors->is_object())
+      throw Error(Issue{ErrorCode::kFormat, path.string(), "", "is no manifest of a finished target"});
+    Value::Object side;
+    for (const char* key : {"axes", "ranks", "views", "format", "files"})
+      if (const Value* value = manifest.find(key); value != nullptr && !value->is_null())
+        side.push_back({key, *value, value->position});
+    return {plan::read_side(Value(std::move(side)), plan::Role::kSource, path.string()),
+            recorded_shapes(path, *tensors)};
+  } catch (const Error& error) {
+    if (error.exit() != Exit::kPlan) throw;
+    // Faults of a plan, found in a file of a checkpoint.
+    std::vector<Issue> issues = error.issues();
+    for (Issue& issue : issues) issue.code = ErrorCode::kFormat;
+    throw Error(std::move(issues));
+  }
+}
+
+/// Axes as all files record them, where they fit the ranks.
+std::optional<std::vector<std::string>> axes_of_files(const SourceCheckpoint& source, std::vector<Warning>& warnings) {
+  if (source.files().empty()) return std::nullopt;
+  const std::optional<std::vector<std::string>>& axes = source.files().front().axes;
+  if (!axes) return std::nullopt;
+  for (const format::FileCatalog& file : source.files())
+    if (file.axes != axes) {
+      warnings.push_back({"W_AXES", source.root().string(), "", "the files do not agree on their mesh"});
+      return std::nullopt;
+    }
+  Value::Array list;
+  for (const std::string& axis : *axes) list.emplace_back(axis);
+  Value::Object side;
+  side.push_back({"axes", Value(std::move(list)), {}});
+  std::string found;
+  try {
+    const Index ranks = plan::read_side(Value(std::move(side)), plan::Role::kSource, "").mesh.size();
+    if (ranks == source.catalog().ranks) return axes;
+    found = fmt::format("of {} ranks", ranks);
+  } catch (const Error&) {
+    found = "that is none";
+  }
+  warnings.push_back(
+      {"W_AXES", source.root().string(), "",
+       fmt::format("the files record a mesh {}, but there are {} ranks", found, source.catalog().ranks)});
+  return std::nullopt;
+}
+
+InspectedTensor inspected(const planner::SourceTensor& tensor) {
+  InspectedTensor out;
+  out.name = tensor.name;
+  out.dtype = tensor.stored.front().dtype;
+  out.global_shape = tensor.stored.front().global_shape;
+  for (const planner::StoredRun& run : tensor.stored) {
+    if (run.global_shape != out.global_shape) out.global_shape = std::nullopt;
+    if (!out.stored.empty() && out.stored.back().last_rank == run.first_rank - 1 &&
+        out.stored.back().shape == run.shape) {
+      out.stored.back().last_rank = run.last_rank;
+    } else {
+      out.stored.push_back({run.shape, run.first_rank, run.last_rank});
+    }
+  }
+  return out;
+}
+
+/// Ranks that store another dtype than the lowest one.
+std::optional<Warning> dtype_warning(const planner::SourceTensor& tensor) {
+  const planner::StoredRun& first = tensor.stored.front();
+  for (const planner::StoredRun& run : tensor.stored)
+    if (run.dtype != first.dtype)
+      return Warning{"W_DTYPE", "", tensor.name,
+                     fmt::format("rank {} stores {}, rank {} {}", first.first_rank, name(first.dtype), run.first_rank,
+                                 name(run.dtype))};
+  return std::nullopt;
+}
+
+}  // namespace
+
+Inspection inspect(const fs::path& path, const Formats& formats, bool allow_external) {
+  std::error_code error;
+  const bool directory = fs::is_directory(path, error);
+  std::optional<Recorded> manifest;
+  plan::Side side;
+  if (directory && fs::exists(path / kManifestName, error)) {
+    manifest = read_manifest(path / kManifestName);
+    side = manifest->side;
+  } else if (directory) {
+    side = side_in(path, formats);
+  }
+  const SourceCheckpoint source = SourceCheckpoint::open(path, side, formats, allow_external);
+
+  Inspection out;
+  out.format = source.format().name();
+  out.ranks = source.catalog().ranks;
+  if (!source.files_template().empty()) out.files = source.files_template();
+  out.bytes = source.tensor_bytes();
+  out.ignored_files = source.ignored();
+  out.warnings = source.warnings();
+  if (manifest) {
+    out.axes = axes_text(side.mesh);
+  } else if (directory) {
+    // A file on its own may be one of several ranks: its mesh is not what is inspected.
+    out.axes = axes_of_files(source, out.warnings);
+  }
+  for (const planner::SourceTensor& tensor : source.catalog().tensors) {
+    if (tensor.refusal)
+      out.warnings.push_back({"W_NOT_TENSOR", tensor.refusal->where, tensor.name, tensor.refusal->message});
+    if (tensor.stored.empty()) continue;
+    out.tensors.push_back(inspected(tensor));
+    if (const std::optional<Warning> warning = dtype_warning(tensor)) out.warnings.push_back(*warning);
+    if (!manifest) continue;
+    if (const auto shape = manifest->shapes.find(tensor.name); shape != manifest->shapes.end())
+      out.tensors.back().global_shape = shape->second;
+  }
+  return out;
+}
+
+}  // namespace reshard::pipeline

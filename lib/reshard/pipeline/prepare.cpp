@@ -1,0 +1,164 @@
+#include "reshard/pipeline/prepare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "reshard/base/crc64.hpp"
+#include "reshard/planner/readers.hpp"
+#include "reshard/planner/transfers.hpp"
+
+namespace reshard::pipeline {
+namespace {
+
+using planner::Index;
+
+/// Bytes of source and target that one tile touches: small enough to stay in a core's cache between reading and writing.
+constexpr std::int64_t kTileBytes = std::int64_t{1} << 20;
+/// A bound on memory leaves room for some tiles, and for the exchange's copies of each.
+constexpr std::int64_t kTilesInMemory = 16;
+constexpr std::int64_t kPlanBytes = std::int64_t{16} << 20;
+
+/// Names, dtypes, shapes and file sizes: what makes this source this source, without reading it.
+std::string catalog_text(const SourceCheckpoint& source) {
+  std::string out;
+  for (const planner::SourceTensor& tensor : source.catalog().tensors) {
+    out += escaped(tensor.name);
+    for (const planner::StoredRun& run : tensor.stored) {
+      out += fmt::format(" {}-{} {}", run.first_rank, run.last_rank, name(run.dtype));
+      for (const Index extent : run.shape) out += fmt::format(" {}", extent);
+    }
+    out += '\n';
+  }
+  for (std::size_t f = 0; f < source.files().size(); ++f)
+    out += fmt::format("{} {}\n", escaped(source.file_names()[f]), source.files()[f].bytes);
+  return out;
+}
+
+/// A tensor of cumulative lengths: whole, from the lowest rank that has it.
+std::vector<Index> read_numbers(const SourceCheckpoint& source, bool allow_external, const planner::SourceTensor& tensor) {
+  const planner::StoredRun& run = tensor.stored.front();
+  if (run.dtype != Dtype::kI32 && run.dtype != Dtype::kI64)
+    throw Error(Issue{ErrorCode::kSeqLayout, "", tensor.name, fmt::format("holds {}, cumulative lengths are i32 or i64", name(run.dtype))});
+  const std::int64_t element_bytes = size_bytes(run.dtype);
+  const SourceLocation location = source.locate(run.first_rank, tensor.name);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(checked_mul(checked_product(run.shape), element_bytes)));
+  SourceReaders(source, allow_external).read(location, 0, bytes);
+  std::vector<Index> out;
+  for (std::size_t at = 0; at < bytes.size(); at += static_cast<std::size_t>(element_bytes)) {
+    std::int64_t wide = 0;
+    std::int32_t narrow = 0;
+    if (element_bytes == 8) {
+      std::memcpy(&wide, bytes.data() + at, 8);
+    } else {
+      std::memcpy(&narrow, bytes.data() + at, 4);
+      wide = narrow;
+    }
+    out.push_back(wide);
+  }
+  return out;
+}
+
+void choose_sources(Prepared& prepared) {
+  std::vector<planner::TensorToRead> tensors;
+  for (const planner::BoundTensor& tensor : prepared.bound.tensors)
+    tensors.push_back({&prepared.bound.layouts[tensor.layout].source, size_bytes(tensor.source_dtype)});
+  std::vector<std::vector<Index>> sources = planner::choose_sources(tensors);
+  // Proved once for each layout pair; which of equal holders is read does not change what is covered.
+  std::vector<bool> proved(prepared.bound.layouts.size(), false);
+  IssueList issues;
+  for (std::size_t t = 0; t < prepared.bound.tensors.size(); ++t) {
+    const planner::BoundTensor& tensor = prepared.bound.tensors[t];
+    if (!proved[tensor.layout]) {
+      proved[tensor.layout] = true;
+      const planner::LayoutPair& pair = prepared.bound.layouts[tensor.layout];
+      try {
+        planner::prove_coverage(pair.source, pair.target, sources[t]);
+      } catch (const Error& error) {
+        for (Issue issue : error.issues()) {
+          issue.tensor = tensor.target_name;
+          issues.add(std::move(issue));
+        }
+      }
+    }
+    planner::WorkTensor work;
+    work.sources = std::move(sources[t]);
+    work.source_element_bytes = size_bytes(tensor.source_dtype);
+    work.target_element_bytes = size_bytes(tensor.target_dtype);
+    work.changes_dtype = tensor.source_dtype != tensor.target_dtype;
+    prepared.work.push_back(std::move(work));
+  }
+  issues.throw_if_any(Exit::kCheckpoint);
+}
+
+void make_tilings(Prepared& prepared, std::int64_t memory_bytes) {
+  const std::int64_t tile_bytes = std::min(kTileBytes, memory_bytes / kTilesInMemory);
+  std::map<std::pair<std::size_t, std::int64_t>, const planner::Tiling*> known;
+  for (std::size_t t = 0; t < prepared.work.size(); ++t) {
+    planner::WorkTensor& work = prepared.work[t];
+    const std::size_t layout = prepared.bound.tensors[t].layout;
+    const std::int64_t element_bytes = std::max(work.source_element_bytes, work.target_element_bytes);
+    const planner::Tiling*& tiling = known[{layout, element_bytes}];
+    if (tiling == nullptr) {
+      const planner::LayoutPair& pair = prepared.bound.layouts[layout];
+      prepared.tilings.push_back(
+          std::make_unique<planner::Tiling>(pair.source, pair.target, std::max<Index>(1, tile_bytes / element_bytes)));
+      tiling = prepared.tilings.back().get();
+    }
+    work.tiling = tiling;
+  }
+}
+
+}  // namespace
+
+plan::ParallelPlan load_plan(const PrepareOptions& options) {
+  std::string text;
+  try {
+    text = read_text(options.plan_file, kPlanBytes);
+  } catch (const Error& error) {
+    if (error.issues().front().code == ErrorCode::kFormat && fs::is_regular_file(options.plan_file))
+      throw Error(Exit::kPlan, {Issue{ErrorCode::kSyntax, options.plan_file.string(), "", error.issues().front().message}});
+    throw Error(Exit::kUsage, {Issue{ErrorCode::kUsage, options.plan_file.string(), "",
+                                     fmt::format("the plan file cannot be read: {}", error.issues().front().message)}});
+  }
+  return plan::read_plan(text, plan::notation_of(options.plan_file.string()), options.plan_file.string(), options.plan);
+}
+
+fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& options) {
+  if (options.source) return *options.source;
+  if (plan.source.path) return *plan.source.path;
+  throw Error(Issue{ErrorCode::kUsage, "", "", "no source: give --source DIR or `source: {path: DIR}` in the plan"});
+}
+
+std::unique_ptr<Prepared> prepare(plan::ParallelPlan plan, const PrepareOptions& options, const Formats& formats) {
+  // Names of formats are checked with the plan alone.
+  const format::FileFormat* target_format = plan.target.format ? &formats.named(*plan.target.format) : nullptr;
+  if (plan.source.format) formats.named(*plan.source.format);
+  SourceCheckpoint source =
+      SourceCheckpoint::open(source_path(plan, options), plan.source, formats, options.allow_external);
+  if (target_format == nullptr) target_format = &source.format();
+
+  auto prepared = std::make_unique<Prepared>(Prepared{std::move(plan), std::move(source), {}, {}, {}, {}, nullptr, {}, {}, {}});
+  prepared->bound = planner::bind(prepared->plan, prepared->source.catalog(), [&](const planner::SourceTensor& tensor) {
+    return read_numbers(prepared->source, options.allow_external, tensor);
+  });
+  choose_sources(*prepared);
+  make_tilings(*prepared, options.memory_bytes);
+  prepared->target = plan_target_files(prepared->plan.target, prepared->bound, *target_format, prepared->source.metadata());
+  prepared->map = std::make_unique<planner::TargetMap>(
+      prepared->target.map(prepared->bound.tensors.size(), options.processes));
+  prepared->transport = choose_transport(options.transport, prepared->work, *prepared->map, options.processes,
+                                         options.memory_bytes, options.threads);
+
+  const std::string text = canonical_json(prepared->plan.canonical) + '\n' + catalog_text(prepared->source);
+  prepared->plan_digest = crc64::to_hex(crc64::digest(std::as_bytes(std::span(text))));
+  prepared->warnings = prepared->source.warnings();
+  prepared->warnings.insert(prepared->warnings.end(), prepared->bound.warnings.begin(), prepared->bound.warnings.end());
+  return prepared;
+}
+
+}  // namespace reshard::pipeline

@@ -1,0 +1,57 @@
+#pragma once
+// Everything that comes before the first byte moves: the plan is read, the source's headers too, rules meet tensors, coverage is proved,
+// files are laid out, the transport is chosen. `plan` stops here; `run` goes on. Every process computes the same.
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reshard/base/error.hpp"
+#include "reshard/pipeline/formats.hpp"
+#include "reshard/pipeline/source.hpp"
+#include "reshard/pipeline/target.hpp"
+#include "reshard/pipeline/transport.hpp"
+#include "reshard/plan/plan.hpp"
+#include "reshard/planner/binding.hpp"
+#include "reshard/planner/tiling.hpp"
+#include "reshard/planner/work.hpp"
+
+namespace reshard::pipeline {
+
+struct PrepareOptions {
+  fs::path plan_file;
+  plan::PlanOptions plan;
+  std::optional<fs::path> source;  ///< wins over the plan's `path`
+  Transport transport = Transport::kAuto;
+  std::int64_t memory_bytes = std::int64_t{512} << 20;
+  int threads = 1;
+  bool allow_external = false;
+  int processes = 1;
+};
+
+/// The plan file's text read and checked on its own. Errors: kUsage (cannot be opened), and those of read_plan (exit 3).
+plan::ParallelPlan load_plan(const PrepareOptions& options);
+
+struct Prepared {
+  plan::ParallelPlan plan;
+  SourceCheckpoint source;
+  planner::BoundPlan bound;
+  /// The tilings that `work` points to: one per layout pair and size of tile.
+  std::vector<std::unique_ptr<planner::Tiling>> tilings;
+  std::vector<planner::WorkTensor> work;  ///< parallel to bound.tensors
+  TargetFiles target;
+  std::unique_ptr<planner::TargetMap> map;
+  TransportPlan transport;
+  std::string plan_digest;  ///< 16 hex digits: of the resolved plan and the source's catalog
+  std::vector<Warning> warnings;
+};
+
+/// Errors: all that a plan and a checkpoint can have wrong; nothing is written. `formats` outlives the result.
+std::unique_ptr<Prepared> prepare(plan::ParallelPlan plan, const PrepareOptions& options, const Formats& formats);
+
+/// The source directory: of the options, else of the plan. Errors: kUsage where neither says one.
+fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& options);
+
+}  // namespace reshard::pipeline

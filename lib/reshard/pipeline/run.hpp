@@ -1,0 +1,53 @@
+#pragma once
+// `reshard run`: from a prepared plan to a published target.
+
+#include <atomic>
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "reshard/exchange/communicator.hpp"
+#include "reshard/pipeline/hooks.hpp"
+#include "reshard/pipeline/ledger.hpp"
+#include "reshard/pipeline/prepare.hpp"
+
+namespace reshard::pipeline {
+
+struct RunOptions {
+  PrepareOptions prepare;  ///< with `processes` of the communicator
+  std::optional<fs::path> target;  ///< wins over the plan's `path`
+  bool overwrite = false;
+  bool copy_side_files = false;
+  std::string tool;  ///< "reshard 0.1.0", for the manifest
+  Hooks* hooks = nullptr;
+  const volatile std::sig_atomic_t* interrupted = nullptr;
+  std::atomic<std::int64_t>* progress_bytes = nullptr;
+  /// Set to the bytes to be written before the first one moves, for a progress line.
+  std::atomic<std::int64_t>* progress_total = nullptr;
+};
+
+/// One stage of the work: the slowest process's seconds (summed over its threads), and bytes of all processes.
+struct StageResult {
+  double seconds = 0;
+  std::int64_t bytes = 0;
+};
+
+struct RunResult {
+  std::unique_ptr<Prepared> prepared;
+  fs::path target;
+  double seconds = 0;
+  std::vector<StageResult> stages;  ///< by Stage
+  std::vector<std::int64_t> bytes_read;          ///< by process
+  std::vector<std::int64_t> peak_staging_bytes;  ///< by process
+  std::vector<std::int64_t> peak_rss_bytes;      ///< by process
+  std::int64_t digests_checked = 0;
+  std::vector<std::string> side_files;        ///< copied
+  std::vector<std::string> side_files_left;   ///< not copied, though loaders may need them
+};
+
+/// Collective. Errors: those of prepare, Staging, the transports; all processes throw the same one. Nothing is published unless
+/// everything was written, flushed and its digests agreed. `formats` outlives the result.
+RunResult run(const RunOptions& options, const Formats& formats, exchange::Communicator& communicator);
+
+}  // namespace reshard::pipeline

@@ -1,0 +1,303 @@
+#include "reshard/pipeline/source.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "reshard/base/checked.hpp"
+#include "reshard/format/safetensors/index.hpp"
+#include "reshard/pipeline/rank_files.hpp"
+
+namespace reshard::pipeline {
+namespace {
+
+using planner::Index;
+
+constexpr std::size_t kNamesInMessages = 5;
+
+Issue missing(const fs::path& where, std::string message) {
+  return {ErrorCode::kMissing, where.string(), "", std::move(message)};
+}
+
+/// All files below a directory, relative, as deep as `levels` names; sorted. Links are followed.
+std::vector<std::string> list_files(const fs::path& root, std::size_t levels) {
+  std::vector<std::string> out;
+  const std::function<void(const fs::path&, std::size_t)> visit = [&](const fs::path& below, std::size_t left) {
+    std::error_code error;
+    fs::directory_iterator it(root / below, error);
+    if (error) io_error(root / below, "list", error.value());
+    for (const fs::directory_entry& entry : it) {
+      const fs::path name = below / entry.path().filename();
+      if (entry.is_directory(error)) {
+        if (left > 1) visit(name, left - 1);
+      } else {
+        out.push_back(name.string());
+      }
+    }
+  };
+  visit("", levels);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  if (names.empty()) return "nothing";
+  std::string out = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamesInMessages)), ", "));
+  if (names.size() > kNamesInMessages) out += fmt::format(" and {} more", names.size() - kNamesInMessages);
+  return out;
+}
+
+bool contains(const std::vector<std::string>& sorted, const std::string& name) {
+  return std::binary_search(sorted.begin(), sorted.end(), name);
+}
+
+/// A way the directory can be read: a format and either a template or its index.
+struct Candidate {
+  const format::FileFormat* format = nullptr;
+  std::string files;  ///< template
+  bool indexed = false;
+  std::string found;  ///< a file that speaks for it
+};
+
+/// What of the default names is there for one rank, or for several.
+std::vector<Candidate> candidates(const std::vector<const format::FileFormat*>& formats, const plan::Side& side,
+                                  const std::vector<std::string>& listing) {
+  std::vector<Candidate> out;
+  for (const format::FileFormat* format : formats) {
+    const std::string ending(format->extension());
+    if (side.mesh.size() == 1) {
+      if (contains(listing, "model" + ending)) out.push_back({format, "model" + ending, false, "model" + ending});
+      const std::string index(format::safetensors::kIndexName);
+      if (format->name() == "safetensors" && contains(listing, index)) out.push_back({format, "", true, index});
+    } else {
+      const std::string files = default_files(side.mesh.size(), ending);
+      const RankFiles names(files, side);
+      for (const std::string& name : listing)
+        if (names.fits(name)) {
+          out.push_back({format, files, false, name});
+          break;
+        }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, const fs::path& path) {
+  const auto ranks = static_cast<std::size_t>(side.mesh.size());
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) throw Error(missing(path, "there is no such directory or file"));
+
+  std::vector<const format::FileFormat*> allowed;
+  if (side.format) {
+    allowed.push_back(&formats.named(*side.format));
+  } else {
+    for (const auto& format : formats.all()) allowed.push_back(format.get());
+  }
+
+  if (!fs::is_directory(status)) {
+    if (ranks != 1)
+      throw Error(Exit::kCheckpoint, {Issue{ErrorCode::kMeshWorld, path.string(), "",
+                                            fmt::format("is one file, but the source mesh has {} ranks; give the directory", ranks)}});
+    root_ = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    const std::string name = path.filename().string();
+    if (name == format::safetensors::kIndexName) {
+      indexed_ = true;
+      format_ = &formats.named("safetensors");
+    } else {
+      for (const format::FileFormat* format : allowed)
+        if (format_ == nullptr && format->recognises(path)) format_ = format;
+      if (format_ == nullptr)
+        throw Error(Issue{ErrorCode::kFormat, path.string(), "",
+                          fmt::format("is no file of a known format ({})",
+                                      side.format ? *side.format : std::string("hdf5, safetensors"))});
+      template_ = name;
+      names_ = {name};
+      files_of_rank_ = {{0}};
+    }
+  } else {
+    root_ = path;
+    const std::size_t levels =
+        side.files ? static_cast<std::size_t>(std::count(side.files->begin(), side.files->end(), '/')) + 1 : 1;
+    const std::vector<std::string> listing = list_files(root_, levels);
+    if (side.files) {
+      template_ = *side.files;
+      const RankFiles names(template_, side);
+      for (const format::FileFormat* format : allowed)
+        if (format_ == nullptr && (side.format || template_.ends_with(format->extension()))) format_ = format;
+      for (const format::FileFormat* format : allowed)
+        if (format_ == nullptr && contains(listing, names.of(0)) && format->recognises(root_ / names.of(0))) format_ = format;
+      if (format_ == nullptr)
+        throw Error(missing(root_ / names.of(0), "there is no such file, or none of a known format; its name is that of `files`"));
+    } else {
+      const std::vector<Candidate> found = candidates(allowed, side, listing);
+      if (found.empty()) {
+        std::string expected;
+        for (const format::FileFormat* format : allowed)
+          expected += fmt::format("{}{}", expected.empty() ? "" : " or ",
+                                  ranks == 1 ? fmt::format("model{}", format->extension())
+                                             : RankFiles(default_files(side.mesh.size(), format->extension()), side).of(0));
+        if (ranks == 1) expected += fmt::format(" or {}", format::safetensors::kIndexName);
+        throw Error(missing(root_, fmt::format("holds no checkpoint of {} rank{}: expected {}; found {}. Other names: give `files`, "
+                                               "or one file as the path",
+                                               ranks, ranks == 1 ? "" : "s", expected, some_of(listing))));
+      }
+      if (found.size() > 1)
+        throw Error(Issue{ErrorCode::kFormat, root_.string(), "",
+                          fmt::format("holds both {} and {}; say which with `format`, `files`, or one file as the path",
+                                      found[0].found, found[1].found)});
+      format_ = found.front().format;
+      template_ = found.front().files;
+      indexed_ = found.front().indexed;
+    }
+    if (!indexed_) {
+      const RankFiles names(template_, side);
+      std::map<std::string, std::size_t> numbers;
+      for (std::size_t r = 0; r < ranks; ++r) {
+        const auto [it, added] = numbers.try_emplace(names.of(static_cast<Index>(r)), names_.size());
+        if (added) names_.push_back(it->first);
+        files_of_rank_.push_back({it->second});
+      }
+      IssueList issues;
+      std::vector<std::string> beyond;
+      for (const std::string& name : listing)
+        if (numbers.count(name) == 0 && names.fits(name)) beyond.push_back(name);
+      for (const std::string& name : names_)
+        if (!contains(listing, name))
+          issues.add(missing(root_ / name, fmt::format("there is no such file; the source mesh has {} ranks", ranks)));
+      if (!beyond.empty())
+        issues.add({ErrorCode::kMeshWorld, root_.string(), "",
+                    fmt::format("holds {}, beyond the {} ranks of the source mesh", some_of(beyond), ranks)});
+      issues.throw_if_any(Exit::kCheckpoint);
+    }
+    ignored_ = listing;
+  }
+
+  if (indexed_) {
+    const format::safetensors::Index index = format::safetensors::read_index(root_ / format::safetensors::kIndexName);
+    format::safetensors::check_files(root_, index);
+    files_of_rank_ = {{}};
+    for (const auto& [name, tensors] : index.files()) {
+      files_of_rank_[0].push_back(names_.size());
+      names_.push_back(name);
+    }
+  }
+  const std::set<std::string> used(names_.begin(), names_.end());
+  std::erase_if(ignored_, [&](const std::string& name) {
+    return used.count(name) != 0 || name == "reshard.json" || (indexed_ && name == format::safetensors::kIndexName);
+  });
+}
+
+void SourceCheckpoint::read_catalogs(const format::ReadOptions& options) {
+  IssueList issues;
+  for (const std::string& name : names_) {
+    try {
+      files_.push_back(format_->read_catalog(root_ / name, options));
+      warnings_.insert(warnings_.end(), files_.back().warnings.begin(), files_.back().warnings.end());
+    } catch (const Error& error) {
+      if (error.exit() != Exit::kCheckpoint) throw;
+      issues.add(error);
+    }
+  }
+  issues.throw_if_any(Exit::kCheckpoint);
+  if (!indexed_) return;
+  const fs::path path = root_ / format::safetensors::kIndexName;
+  std::map<std::string, format::FileCatalog> by_name;
+  for (std::size_t f = 0; f < names_.size(); ++f) by_name.emplace(names_[f], files_[f]);
+  const std::vector<Warning> more =
+      format::safetensors::check_tensors(path, format::safetensors::read_index(path), by_name);
+  warnings_.insert(warnings_.end(), more.begin(), more.end());
+}
+
+void SourceCheckpoint::build_catalog(Index ranks) {
+  std::map<std::string, planner::SourceTensor> tensors;
+  for (Index rank = 0; rank < ranks; ++rank) {
+    for (const std::size_t f : files_of_rank_[static_cast<std::size_t>(rank)]) {
+      for (const format::StoredTensor& stored : files_[f].tensors) {
+        planner::SourceTensor& tensor = tensors[stored.name];
+        std::vector<planner::StoredRun>& runs = tensor.stored;
+        const planner::StoredRun run{rank, rank, stored.shape, stored.dtype, stored.global_shape};
+        if (!runs.empty() && runs.back().last_rank == rank - 1 && runs.back().shape == run.shape &&
+            runs.back().dtype == run.dtype && runs.back().global_shape == run.global_shape) {
+          runs.back().last_rank = rank;
+        } else {
+          runs.push_back(run);
+        }
+      }
+      for (const format::Refusal& refusal : files_[f].refusals) tensors[refusal.name].refusal = refusal.issue;
+    }
+  }
+  catalog_.ranks = ranks;
+  for (auto& [name, tensor] : tensors) {
+    tensor.name = name;
+    catalog_.tensors.push_back(std::move(tensor));
+  }
+}
+
+void SourceCheckpoint::agree_on_metadata() {
+  std::set<std::string> differing;
+  for (std::size_t f = 0; f < files_.size(); ++f) {
+    if (f == 0) metadata_ = files_[0].metadata;
+    std::erase_if(metadata_, [&](const auto& entry) {
+      const auto it = files_[f].metadata.find(entry.first);
+      const bool agrees = it != files_[f].metadata.end() && it->second == entry.second;
+      if (!agrees) differing.insert(entry.first);
+      return !agrees;
+    });
+    for (const auto& [key, value] : files_[f].metadata)
+      if (metadata_.count(key) == 0) differing.insert(key);
+  }
+  const auto travels = [](const std::string& key) { return key != "format" && !key.starts_with("DCP_"); };
+  std::erase_if(metadata_, [&](const auto& entry) { return !travels(entry.first); });
+  for (const std::string& key : differing)
+    if (travels(key))
+      warnings_.push_back({"W_METADATA", root_.string(), "",
+                           fmt::format("the source files do not agree on the metadata '{}'; it is left out", key)});
+}
+
+SourceCheckpoint SourceCheckpoint::open(const fs::path& path, const plan::Side& side, const Formats& formats,
+                                        bool allow_external) {
+  SourceCheckpoint source;
+  source.collect(side, formats, path);
+  source.read_catalogs({allow_external, source.root_});
+  source.build_catalog(side.mesh.size());
+  source.agree_on_metadata();
+  return source;
+}
+
+SourceLocation SourceCheckpoint::locate(Index rank, const std::string& stored_name) const {
+  for (const std::size_t f : files_of_rank_[static_cast<std::size_t>(rank)]) {
+    const std::vector<format::StoredTensor>& tensors = files_[f].tensors;
+    const auto it = std::lower_bound(tensors.begin(), tensors.end(), stored_name,
+                                     [](const format::StoredTensor& t, const std::string& name) { return t.name < name; });
+    if (it != tensors.end() && it->name == stored_name) return {f, &*it};
+  }
+  internal_error(fmt::format("rank {} of the source does not have the tensor '{}'", rank, stored_name));
+}
+
+std::int64_t SourceCheckpoint::tensor_bytes() const {
+  std::int64_t out = 0;
+  for (const format::FileCatalog& file : files_)
+    for (const format::StoredTensor& tensor : file.tensors)
+      out = checked_add(out, checked_mul(checked_product(tensor.shape), size_bytes(tensor.dtype)));
+  return out;
+}
+
+SourceReaders::SourceReaders(const SourceCheckpoint& source, bool allow_external)
+    : readers_(kOpenFiles, [&source, allow_external](std::size_t file) {
+        return std::shared_ptr<format::TensorReader>(
+            source.format().open(source.root() / source.file_names()[file], {allow_external, source.root()}));
+      }) {}
+
+void SourceReaders::read(const SourceLocation& location, std::int64_t first_byte, std::span<std::byte> out) {
+  readers_.get(location.file)->read(*location.tensor, first_byte, out);
+}
+
+}  // namespace reshard::pipeline

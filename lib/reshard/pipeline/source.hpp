@@ -1,0 +1,83 @@
+#pragma once
+// A checkpoint to read: which files make it up, which rank each belongs to, what tensors they hold and where.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reshard/base/error.hpp"
+#include "reshard/format/format.hpp"
+#include "reshard/pipeline/formats.hpp"
+#include "reshard/pipeline/handle_cache.hpp"
+#include "reshard/plan/plan.hpp"
+#include "reshard/planner/catalog.hpp"
+
+namespace reshard::pipeline {
+
+/// Where one rank's part of a tensor lies.
+struct SourceLocation {
+  std::size_t file = 0;
+  const format::StoredTensor* tensor = nullptr;
+};
+
+class SourceCheckpoint {
+ public:
+  /// Finds the files as plan format section 3 says and reads their headers. Ranks are those of `side.mesh`. Nothing is read but
+  /// headers. Errors: kMissing, kFormat, kMeshWorld (exit 4), and those of the format; all that are found.
+  static SourceCheckpoint open(const fs::path& path, const plan::Side& side, const Formats& formats, bool allow_external);
+
+  const planner::SourceCatalog& catalog() const { return catalog_; }
+  const format::FileFormat& format() const { return *format_; }
+  /// Files by name relative to the checkpoint's directory, in the order of SourceLocation::file.
+  const std::vector<std::string>& file_names() const { return names_; }
+  const std::vector<format::FileCatalog>& files() const { return files_; }
+  /// The directory, or the folder of a single file given as source.
+  const fs::path& root() const { return root_; }
+  /// File of a rank's tensor; a tensor this rank does not have is an internal error.
+  SourceLocation locate(planner::Index rank, const std::string& stored_name) const;
+  /// What was left alone: names in the directory, sorted.
+  const std::vector<std::string>& ignored() const { return ignored_; }
+  /// Metadata on which all files agree, without `format` and `DCP_*`.
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::vector<Warning>& warnings() const { return warnings_; }
+  /// Sum of the bytes of all tensors in the files.
+  std::int64_t tensor_bytes() const;
+  /// Template or set the files follow, for reports: "rank-{rank:05}.safetensors"; empty for an indexed set.
+  const std::string& files_template() const { return template_; }
+
+ private:
+  void collect(const plan::Side& side, const Formats& formats, const fs::path& path);
+  void read_catalogs(const format::ReadOptions& options);
+  void build_catalog(planner::Index ranks);
+  void agree_on_metadata();
+
+  const format::FileFormat* format_ = nullptr;
+  fs::path root_;
+  std::string template_;
+  std::vector<std::string> names_;
+  std::vector<std::vector<std::size_t>> files_of_rank_;
+  bool indexed_ = false;
+  std::vector<format::FileCatalog> files_;
+  std::vector<std::string> ignored_;
+  std::map<std::string, std::string> metadata_;
+  std::vector<Warning> warnings_;
+  planner::SourceCatalog catalog_;
+};
+
+/// Reads tensor bytes of a source. Safe from several threads.
+class SourceReaders {
+ public:
+  /// `source` outlives this.
+  SourceReaders(const SourceCheckpoint& source, bool allow_external);
+  /// Fills `out` with the tensor's bytes from logical byte `first_byte` on.
+  void read(const SourceLocation& location, std::int64_t first_byte, std::span<std::byte> out);
+
+ private:
+  HandleCache<format::TensorReader> readers_;
+};
+
+}  // namespace reshard::pipeline

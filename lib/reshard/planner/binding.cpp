@@ -1,0 +1,131 @@
+#include "reshard/planner/binding.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "reshard/planner/binding_group.hpp"
+#include "reshard/planner/binding_identity.hpp"
+#include "reshard/planner/binding_issues.hpp"
+#include "reshard/planner/binding_match.hpp"
+#include "reshard/planner/binding_owners.hpp"
+#include "reshard/planner/binding_solver.hpp"
+#include "reshard/planner/binding_text.hpp"
+#include "reshard/planner/binding_warnings.hpp"
+
+namespace reshard::planner {
+namespace {
+
+void check_world(const plan::ParallelPlan& plan, const SourceCatalog& catalog) {
+  const Index ranks = plan.source.mesh.size();
+  if (catalog.ranks == ranks) return;
+  std::string axes;
+  for (const layout::Axis& axis : plan.source.mesh.axes())
+    axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", axis.name, axis.size);
+  throw Error(
+      Exit::kCheckpoint,
+      {Issue{ErrorCode::kMeshWorld, plan.name, "",
+             fmt::format("the source has {} ranks, the plan's source axes [{}] make {}", catalog.ranks, axes, ranks)}});
+}
+
+/// Which numbers an owner rule counts but no tensor of the rule has: where tensors are on the wrong ranks, these tell
+/// why (files that number from 0 on every rank lack the upper ones).
+class MissingNumbers {
+ public:
+  MissingNumbers(const plan::ParallelPlan& plan, const std::vector<Identity>& identities)
+      : plan_(&plan), identities_(&identities) {}
+
+  /// "; no tensor has number 2 to 3 (of 0 to 3)", or nothing.
+  const std::string& text(std::size_t rule) {
+    const auto [found, is_new] = texts_.try_emplace(rule);
+    if (is_new)
+      for (const plan::OwnerRule& owner : plan_->rules[rule].source.owners)
+        if (owner.capture) found->second += text_of(rule, owner);
+    return found->second;
+  }
+
+ private:
+  std::string text_of(std::size_t rule, const plan::OwnerRule& owner) const {
+    std::set<Index> seen;
+    for (const Identity& identity : *identities_)
+      if (identity.rule == rule) seen.insert(captured_number(owner, identity.captures));
+    std::vector<Index> missing;
+    for (Index number = 0; number < number_count(owner); ++number)
+      if (!seen.contains(number)) missing.push_back(number);
+    if (missing.empty()) return "";
+    return fmt::format("; no tensor has number {} (of 0 to {})", number_list(missing), number_count(owner) - 1);
+  }
+
+  const plan::ParallelPlan* plan_;
+  const std::vector<Identity>* identities_;
+  std::map<std::size_t, std::string> texts_;
+};
+
+/// Solves every unit; faults become issues of its tensors.
+std::vector<BoundIdentity> solve_units(const plan::ParallelPlan& plan, const std::vector<Identity>& identities,
+                                       const std::vector<Unit>& units, UnitSolver& solver, FoldedIssues& issues) {
+  std::vector<BoundIdentity> out;
+  MissingNumbers numbers(plan, identities);
+  for (const Unit& unit : units) {
+    const Solution& solution = solver.solve(unit);
+    for (const Fault& fault : solution.faults) {
+      std::string message = fault.message;
+      if (fault.code == ErrorCode::kMissing && unit.rule != kNoRule) message += numbers.text(unit.rule);
+      issues.add(unit.rule, fault.code, unit.tensors[fault.tensor]->name, message);
+    }
+    if (!solution.faults.empty()) continue;
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i) out.push_back({unit.tensors[i], &solution, i});
+  }
+  return out;
+}
+
+void list_left_out(const plan::ParallelPlan& plan, const SourceCatalog& catalog, const std::vector<RuleMatch>& matches,
+                   BoundPlan& out) {
+  std::vector<bool> used(plan.rules.size());
+  for (std::size_t i = 0; i < matches.size(); ++i) {
+    const std::size_t rule = matches[i].rule;
+    if (rule != kNoRule) used[rule] = true;
+    if (rule == kNoRule ? plan.unmatched != plan::Unmatched::kDrop : !plan.rules[rule].drop) continue;
+    out.dropped.push_back(catalog.tensors[i].name);
+    if (rule == kNoRule) ++out.dropped_unmatched;
+  }
+  out.unused_optional_rules = static_cast<std::size_t>(std::count(used.begin(), used.end(), false));
+}
+
+}  // namespace
+
+BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, const TensorNumbers& numbers) {
+  check_world(plan, catalog);
+  FoldedIssues issues(plan);
+  const std::vector<RuleMatch> matches = match_rules(plan, catalog);
+  check_matches(plan, catalog, matches, issues);
+
+  Presence source(plan.source);
+  Presence target(plan.target);
+  const std::vector<Identity> identities = identify(plan, catalog, matches, source, issues);
+  check_target_names(plan, identities, target, issues);
+  const std::vector<Unit> units = assemble_units(plan, catalog, matches, identities, issues);
+  UnitSolver solver(plan, catalog, numbers, source, target);
+  const std::vector<BoundIdentity> bound = solve_units(plan, identities, units, solver, issues);
+  issues.throw_if_any();
+
+  BoundPlan out;
+  for (const BoundIdentity& tensor : bound) {
+    const Identity& identity = *tensor.identity;
+    const SolvedTensor& solved = tensor.solution->tensors[tensor.position];
+    out.tensors.push_back({identity.name, catalog.tensors[identity.tensor].name, identity.target_name,
+                           identity.target_stored_name, solved.source_dtype, solved.target_dtype, identity.rule,
+                           solved.layout});
+  }
+  std::sort(out.tensors.begin(), out.tensors.end(),
+            [](const BoundTensor& a, const BoundTensor& b) { return a.target_name < b.target_name; });
+  out.layouts = solver.take_pairs();
+  list_left_out(plan, catalog, matches, out);
+  out.warnings = binding_warnings(plan, bound, solver.source_axes(), solver.target_axes());
+  return out;
+}
+
+}  // namespace reshard::planner

@@ -1,0 +1,217 @@
+#include "reshard/planner/binding_identity.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "reshard/planner/binding_text.hpp"
+
+namespace reshard::planner {
+namespace {
+
+/// Local numbers may be written with leading zeros ("experts.03"): global ones are then as wide.
+std::string number_text(Index number, const std::string& as_written) {
+  if (as_written.size() > 1 && as_written[0] == '0') return fmt::format("{:0{}}", number, as_written.size());
+  return fmt::format("{}", number);
+}
+
+/// The part of `runs` on ranks whose coordinate on the axis is `coordinate`.
+std::vector<StoredRun> runs_on(const std::vector<StoredRun>& runs, const std::vector<Index>& coordinate_of_rank,
+                               Index coordinate) {
+  std::vector<StoredRun> out;
+  for (const StoredRun& run : runs) {
+    bool open = false;
+    for (Index rank = run.first_rank; rank <= run.last_rank; ++rank) {
+      const bool here = coordinate_of_rank[static_cast<std::size_t>(rank)] == coordinate;
+      if (here && open) {
+        out.back().last_rank = rank;
+      } else if (here) {
+        out.push_back(run);
+        out.back().first_rank = out.back().last_rank = rank;
+      }
+      open = here;
+    }
+  }
+  return out;
+}
+
+void keep_if_limiting(std::vector<BoundOwner>& owners, BoundOwner owner) {
+  if (static_cast<Index>(owner.indices.size()) < owner.count) owners.push_back(std::move(owner));
+}
+
+class Identifier {
+ public:
+  Identifier(const plan::ParallelPlan& plan, const SourceCatalog& catalog, Presence& source, FoldedIssues& issues)
+      : plan_(plan), catalog_(catalog), source_(source), issues_(issues) {}
+
+  void add(std::size_t tensor, const RuleMatch& match) {
+    const SourceTensor& entry = catalog_.tensors[tensor];
+    Identity identity{tensor,         match.rule, match.member, entry.name, match.prefix, match.prefix,
+                      match.captures, {},         {},           {},         {},           {}};
+    if (entry.refusal) {
+      issues_.add(match.rule, entry.refusal->code, entry.name, entry.refusal->message);
+      return;
+    }
+    if (match.rule == kNoRule) {
+      identity.target_name = identity.target_stored_name = entry.name;
+      out_.push_back(std::move(identity));
+      return;
+    }
+    try {
+      number(std::move(identity), 0);
+    } catch (const Error& error) {
+      for (const Issue& issue : error.issues()) issues_.add(match.rule, issue.code, entry.name, issue.message);
+    }
+  }
+
+  std::vector<Identity> take() { return std::move(out_); }
+
+ private:
+  /// Splits by the source's owner rules from `next` on that count locally, and resolves the others.
+  void number(Identity identity, std::size_t next) {
+    const plan::Rule& rule = plan_.rules[identity.rule];
+    if (next == rule.source.owners.size()) {
+      name_target(identity, rule);
+      out_.push_back(std::move(identity));
+      return;
+    }
+    const plan::OwnerRule& owner = rule.source.owners[next];
+    if (!owner.local_numbering) {
+      keep_if_limiting(identity.source_owners, owner_coordinates(owner, identity.captures));
+      number(std::move(identity), next + 1);
+      return;
+    }
+    const Index local = captured_number(owner, identity.captures);
+    const std::vector<Index>& coordinates = source_.coordinates(rule.source.view, owner.axis);
+    for (Index coordinate = 0; coordinate < owner.axis_size; ++coordinate) {
+      Identity here = identity;
+      here.own_runs = runs_on(identity.runs(catalog_), coordinates, coordinate);
+      if (here.own_runs->empty()) continue;
+      if (local >= numbers_on(owner, coordinate))
+        throw Error(
+            Issue{ErrorCode::kOwner, "", "",
+                  fmt::format("local number {} on coordinate {} of axis '{}', which has {} of {} numbers", local,
+                              coordinate, owner.axis, numbers_on(owner, coordinate), number_count(owner))});
+      renumber(here, rule, *owner.capture, first_number_on(owner, coordinate) + local);
+      keep_if_limiting(here.source_owners, BoundOwner{owner.axis, {coordinate}, owner.axis_size});
+      number(std::move(here), next + 1);
+    }
+  }
+
+  static void renumber(Identity& identity, const plan::Rule& rule, std::size_t capture, Index number) {
+    const std::string text = number_text(number, identity.captures[capture - 1]);
+    if (text == identity.captures[capture - 1]) return;
+    const std::string prefix = replace_capture(rule.match, identity.prefix, identity.captures, capture, text);
+    identity.name = prefix + identity.name.substr(identity.prefix.size());
+    identity.prefix = prefix;
+    // Captures around the number change with it; where the global name is none the pattern matches, only the number
+    // does.
+    if (auto captures = rule.match.match(prefix)) {
+      identity.captures = std::move(*captures);
+    } else {
+      identity.captures[capture - 1] = text;
+    }
+  }
+
+  static void name_target(Identity& identity, const plan::Rule& rule) {
+    const std::string suffix = identity.name.substr(identity.prefix.size());
+    std::vector<std::string> stored_captures = identity.captures;
+    std::string stored = identity.prefix;
+    for (const plan::OwnerRule& owner : rule.target.owners) {
+      BoundOwner home = owner_coordinates(owner, identity.captures);
+      if (owner.local_numbering) {
+        const Index number = captured_number(owner, identity.captures);
+        const std::string text =
+            number_text(number - first_number_on(owner, home.indices.front()), identity.captures[*owner.capture - 1]);
+        if (!rule.rename) stored = replace_capture(rule.match, stored, stored_captures, *owner.capture, text);
+        stored_captures[*owner.capture - 1] = text;
+      }
+      keep_if_limiting(identity.target_owners, std::move(home));
+    }
+    identity.target_name = (rule.rename ? plan::expand(*rule.rename, identity.captures) : identity.prefix) + suffix;
+    identity.target_stored_name = (rule.rename ? plan::expand(*rule.rename, stored_captures) : stored) + suffix;
+  }
+
+  const plan::ParallelPlan& plan_;
+  const SourceCatalog& catalog_;
+  Presence& source_;
+  FoldedIssues& issues_;
+  std::vector<Identity> out_;
+};
+
+/// Whether two sets of ranks share one; an empty set is every rank.
+bool meet(const std::vector<bool>& a, const std::vector<bool>& b) {
+  if (a.empty() || b.empty()) return true;
+  for (std::size_t rank = 0; rank < a.size(); ++rank)
+    if (a[rank] && b[rank]) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string replace_capture(const plan::NamePattern& pattern, const std::string& text,
+                            const std::vector<std::string>& captures, std::size_t capture, const std::string& number) {
+  const std::string& old = captures[capture - 1];
+  if (old == number) return text;
+  std::vector<std::string> candidates;
+  for (std::size_t at = text.find(old); !old.empty() && at != std::string::npos; at = text.find(old, at + 1)) {
+    std::string candidate = text.substr(0, at) + number + text.substr(at + old.size());
+    const auto matched = pattern.match(candidate);
+    if (matched && (*matched)[capture - 1] == number) return candidate;
+    candidates.push_back(std::move(candidate));
+  }
+  // A pattern may match local numbers only (`re:` with a range of digits); one occurrence leaves no choice.
+  if (candidates.size() == 1) return candidates.front();
+  throw Error(
+      Issue{ErrorCode::kOwner, "", "",
+            fmt::format("cannot tell where ${} = '{}' stands in '{}' once it is {}: '{}' must match the name with "
+                        "global numbers too",
+                        capture, old, text, number, pattern.text())});
+}
+
+std::vector<Identity> identify(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
+                               const std::vector<RuleMatch>& matches, Presence& source, FoldedIssues& issues) {
+  Identifier identifier(plan, catalog, source, issues);
+  for (std::size_t tensor = 0; tensor < matches.size(); ++tensor) {
+    const std::size_t rule = matches[tensor].rule;
+    if (rule == kNoRule ? plan.unmatched != plan::Unmatched::kReplicate : plan.rules[rule].drop) continue;
+    identifier.add(tensor, matches[tensor]);
+  }
+  return identifier.take();
+}
+
+void check_target_names(const plan::ParallelPlan& plan, const std::vector<Identity>& identities, Presence& target,
+                        FoldedIssues& issues) {
+  std::unordered_map<std::string, std::size_t> by_name;
+  std::unordered_map<std::string, std::vector<std::size_t>> by_stored_name;
+  const auto ranks = [&](const Identity& identity) -> const std::vector<bool>& {
+    return target.ranks(identity.rule == kNoRule ? std::string() : plan.rules[identity.rule].target.view,
+                        identity.target_owners);
+  };
+  for (std::size_t i = 0; i < identities.size(); ++i) {
+    const Identity& identity = identities[i];
+    const auto [found, is_new] = by_name.try_emplace(identity.target_name, i);
+    if (!is_new) {
+      issues.add(identity.rule, ErrorCode::kRenameCollision, identity.name,
+                 fmt::format("becomes '{}' in the target, and so does '{}' ({})", identity.target_name,
+                             identities[found->second].name, rule_place(plan, identities[found->second].rule)),
+                 identity.target_name);
+      continue;
+    }
+    for (const std::size_t other : by_stored_name[identity.target_stored_name]) {
+      if (!meet(ranks(identity), ranks(identities[other]))) continue;
+      issues.add(
+          identity.rule, ErrorCode::kRenameCollision, identity.name,
+          fmt::format("is stored as '{}' in the target, and so is '{}' on the same rank ({})",
+                      identity.target_stored_name, identities[other].name, rule_place(plan, identities[other].rule)),
+          "stored:" + identity.target_stored_name);
+      break;
+    }
+    by_stored_name[identity.target_stored_name].push_back(i);
+  }
+}
+
+}  // namespace reshard::planner

@@ -1,0 +1,45 @@
+#pragma once
+// What the ranks of a source store of one tensor, checked for agreement among them and against the plan's layout.
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reshard/base/dtype.hpp"
+#include "reshard/base/error.hpp"
+#include "reshard/layout/tensor_layout.hpp"
+#include "reshard/planner/catalog.hpp"
+
+namespace reshard::planner {
+
+/// A fault of one tensor of a unit (`tensor`: its position there; 0 for a tensor that is cut on its own).
+struct Fault {
+  std::size_t tensor = 0;
+  ErrorCode code = ErrorCode::kInternal;
+  std::string message;
+
+  friend bool operator==(const Fault&, const Fault&) = default;
+};
+
+struct Stored {
+  std::vector<Shape> by_rank;  ///< empty on absent ranks
+  std::vector<bool> present;
+  std::optional<Shape> recorded;
+  Dtype dtype = Dtype::kU8;
+  std::size_t rank_of_tensor = 0;  ///< number of dims
+};
+
+/// Faults: kDtype, kShape (numbers of dims or recorded global shapes differ).
+Stored collect_stored(const std::vector<StoredRun>& runs, Index ranks, std::size_t tensor, std::vector<Fault>& faults);
+
+/// kMissing where the ranks that store the tensor are not those that should (`expected`, empty: all). `owned`: whether
+/// the plan says `owner` for it.
+void check_presence(const Stored& stored, const std::vector<bool>& expected, bool owned, std::size_t tensor,
+                    std::vector<Fault>& faults);
+
+/// kShape where the layout's shards are not what the ranks store, or its shape not the recorded one.
+void check_layout(const Stored& stored, const layout::TensorLayout& layout, std::size_t tensor,
+                  std::vector<Fault>& faults);
+
+}  // namespace reshard::planner

@@ -1,0 +1,55 @@
+#include "reshard/planner/work.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace reshard::planner {
+
+TileList::TileList(std::span<const WorkTensor> tensors) : starts_(tensors.size() + 1, 0) {
+  for (std::size_t t = 0; t < tensors.size(); ++t) starts_[t + 1] = starts_[t] + tensors[t].tiling->size();
+}
+
+TileId TileList::operator[](std::size_t i) const {
+  const auto after = std::upper_bound(starts_.begin(), starts_.end(), i);
+  const auto tensor = static_cast<std::size_t>(after - starts_.begin()) - 1;
+  return {tensor, i - starts_[tensor]};
+}
+
+Tile restricted(const Tile& tile, const std::vector<bool>& wanted) {
+  constexpr std::size_t kGone = std::numeric_limits<std::size_t>::max();
+  Tile out;
+  std::vector<std::size_t> target_number(tile.targets.size(), kGone);
+  for (std::size_t t = 0; t < tile.targets.size(); ++t) {
+    if (!wanted[t]) continue;
+    target_number[t] = out.targets.size();
+    out.targets.push_back(tile.targets[t]);
+  }
+  // Columns of every source that are still wanted.
+  std::vector<Index> low(tile.sources.size(), std::numeric_limits<Index>::max());
+  std::vector<Index> high(tile.sources.size(), 0);
+  for (const layout::CopyBox& box : tile.copies) {
+    if (!wanted[box.target]) continue;
+    Index end = box.source_offset + 1;
+    for (std::size_t d = 1; d < box.dims.size(); ++d) end += (box.dims[d].extent - 1) * box.dims[d].source_stride;
+    low[box.source] = std::min(low[box.source], box.source_offset);
+    high[box.source] = std::max(high[box.source], end);
+  }
+  std::vector<std::size_t> source_number(tile.sources.size(), kGone);
+  for (std::size_t s = 0; s < tile.sources.size(); ++s) {
+    if (high[s] == 0) continue;
+    source_number[s] = out.sources.size();
+    SourcePart part = tile.sources[s];
+    part.column = low[s];
+    part.columns = high[s] - low[s];
+    out.sources.push_back(part);
+  }
+  for (const layout::CopyBox& box : tile.copies) {
+    if (!wanted[box.target]) continue;
+    out.copies.push_back(box);
+    out.copies.back().source = source_number[box.source];
+    out.copies.back().target = target_number[box.target];
+  }
+  return out;
+}
+
+}  // namespace reshard::planner

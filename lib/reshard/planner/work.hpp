@@ -1,0 +1,47 @@
+#pragma once
+// What there is to move: the tensors of a run, each with its tiling, and the order of all tiles.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "reshard/planner/tiling.hpp"
+
+namespace reshard::planner {
+
+/// One tensor to move. The tiling is shared by all tensors of its layout pair and element size.
+struct WorkTensor {
+  const Tiling* tiling = nullptr;
+  std::vector<Index> sources;  ///< of choose_sources
+  std::int64_t source_element_bytes = 1;
+  std::int64_t target_element_bytes = 1;
+
+  bool converts() const { return source_element_bytes != target_element_bytes || changes_dtype; }
+  bool changes_dtype = false;
+};
+
+/// Tile `number` of tensor `tensor`.
+struct TileId {
+  std::size_t tensor = 0;
+  std::size_t number = 0;
+
+  friend bool operator==(const TileId&, const TileId&) = default;
+};
+
+/// All tiles of a run, numbered tensor by tensor.
+class TileList {
+ public:
+  explicit TileList(std::span<const WorkTensor> tensors);
+  std::size_t size() const { return starts_.back(); }
+  TileId operator[](std::size_t i) const;
+
+ private:
+  std::vector<std::size_t> starts_;  // by tensor, and the total
+};
+
+/// Keeps of a tile what the wanted targets need: unwanted targets go, sources shrink to the rows and columns still read, sources
+/// that nothing needs go. Numbers in the copies follow.
+Tile restricted(const Tile& tile, const std::vector<bool>& wanted);
+
+}  // namespace reshard::planner

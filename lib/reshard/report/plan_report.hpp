@@ -1,0 +1,19 @@
+#pragma once
+// A dry run for people and for programs (interface section 6).
+
+#include <string>
+
+#include "reshard/pipeline/plan_summary.hpp"
+
+namespace reshard::report {
+
+/// Names folded (`model.layers.{0..31}.mlp.gate_proj.weight`), within 80 columns where names allow it. The traffic
+/// matrix is shown up to 16 ranks a side.
+std::string plan_text(const pipeline::PlanSummary& summary);
+
+/// "reshard.plan". Beside the keys of the interface: `dropped` (names), `dropped_unmatched`, `unused_optional_rules`,
+/// each only where there are any; `local` where a rank was asked for. A rule that is none (`unmatched: replicate`) is
+/// null.
+std::string plan_json(const pipeline::PlanSummary& summary);
+
+}  // namespace reshard::report

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "reshard/report/header_text.hpp"
+#include "reshard/report/run_report.hpp"
+#include "reshard/report/stage_names.hpp"
+#include "reshard/report/text.hpp"
+
+namespace reshard::report {
+namespace {
+
+constexpr std::size_t kNames = 8;
+
+std::int64_t most_of(const std::vector<std::int64_t>& values) {
+  std::int64_t out = 0;
+  for (const std::int64_t value : values) out = std::max(out, value);
+  return out;
+}
+
+std::string stages_text(const pipeline::RunResult& result) {
+  std::string out;
+  for (std::size_t s = 0; s < result.stages.size(); ++s)
+    out += fmt::format("{}{} {:.3g}", s == 0 ? "" : ", ", kStageNames[s], result.stages[s].seconds);
+  return out + " seconds of the slowest process, its threads summed";
+}
+
+}  // namespace
+
+std::string run_text(const pipeline::PlanHeader& plan, const pipeline::RunResult& result) {
+  const pipeline::PlanTotals& totals = plan.totals;
+  std::string out =
+      fmt::format("{} written to {}\n", count_text(totals.tensors, "tensor"), escaped(result.target.string()));
+  out += sides_text(plan);
+  std::int64_t read = 0;
+  for (const std::int64_t bytes : result.bytes_read) read += bytes;
+  std::string written = fmt::format("{} in {}", bytes_text(totals.bytes_written), seconds_text(result.seconds));
+  if (result.seconds > 0)
+    written += fmt::format(", {:.3g} GB/s", static_cast<double>(totals.bytes_written) / result.seconds / 1e9);
+  written += fmt::format("; {} read", bytes_text(read));
+  if (totals.bytes_exchanged != 0) written += fmt::format(", {} between processes", bytes_text(totals.bytes_exchanged));
+  out += labelled("wrote", written);
+  out += labelled("processes", fmt::format("{}", plan.processes));
+  out += transport_text(plan);
+  out += labelled("stages", stages_text(result));
+  out +=
+      labelled("checked", count_text(result.digests_checked, "digest") + " of what was written against what was read");
+  out +=
+      labelled("memory", fmt::format("{} of tensor bytes in a process at most, {} allowed; {} resident",
+                                     bytes_text(most_of(result.peak_staging_bytes)),
+                                     bytes_text(plan.memory_bound_bytes), bytes_text(most_of(result.peak_rss_bytes))));
+  if (!result.side_files.empty()) out += labelled("copied", names_text(result.side_files, kNames));
+  if (!result.side_files_left.empty())
+    out += labelled("not copied", names_text(result.side_files_left, kNames) +
+                                      ": loaders such as from_pretrained need them (--copy-side-files)");
+  out += left_out_text(plan);
+  return out + warnings_text(plan.warnings);
+}
+
+}  // namespace reshard::report

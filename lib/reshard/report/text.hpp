@@ -1,0 +1,51 @@
+#pragma once
+// Lines for people: sizes, counts, columns, paragraphs within 80 columns.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reshard/base/dtype.hpp"
+#include "reshard/base/error.hpp"
+
+namespace reshard::report {
+
+inline constexpr std::size_t kColumns = 80;
+
+/// "512 B", "1.5 KiB", "14.96 GiB".
+std::string bytes_text(std::int64_t bytes);
+/// "0.0041 s", "16.2 s", "2 h 05 min".
+std::string seconds_text(double seconds);
+/// "1 tensor", "32 tensors".
+std::string count_text(std::int64_t count, std::string_view noun);
+/// "[14336, 4096]"
+std::string shape_text(const Shape& shape);
+/// "a, b, c and 4 more" of at most `limit` names.
+std::string names_text(const std::vector<std::string>& names, std::size_t limit);
+
+/// "  label      text", broken at blanks where it passes kColumns, further lines under the first word of the text.
+std::string labelled(std::string_view label, std::string_view text);
+/// A paragraph indented by two columns.
+std::string paragraph(std::string_view text);
+/// "warning: W_FALLBACK: ..." for each.
+std::string warnings_text(const std::vector<Warning>& warnings);
+
+/// Rows of cells under each other, two columns apart and indented by two. A first cell that leaves the others no room
+/// within kColumns has a line of its own.
+class Table {
+ public:
+  enum class Align { kLeft, kRight };
+
+  explicit Table(std::vector<Align> align) : align_(std::move(align)) {}
+  /// One cell per column.
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  std::string text() const;
+
+ private:
+  std::vector<Align> align_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace reshard::report

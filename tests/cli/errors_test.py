@@ -1,0 +1,158 @@
+"""Failures at several processes: one verdict, one exit code, everybody ends, nothing is published."""
+
+import os
+import pathlib
+import signal
+import unittest
+
+from support import Case, Stopped, command, environment, even, execute, iota, noise
+
+ROOT = os.geteuid() == 0
+SMALL_DISK = ["unshare", "--mount", "sh", "-c"]
+
+
+def small_disks():
+    """Whether this process may mount a file system of its own."""
+    return os.path.exists("/usr/bin/unshare") and ROOT and os.system("unshare --mount mount -t tmpfs -o size=1m tmpfs /mnt 2>/dev/null") == 0
+
+
+class OneVerdict(Case):
+    def setUp(self):
+        super().setUp()
+        self.w = iota(16, 4)
+        self.source = self.ranks([{"w": s} for s in even(self.w, 0, 4)])
+        self.four = self.tp_plan(4, 2, ("w", {"0": "tp"}))
+
+    def assert_agreed(self, code, words, np=4):
+        result = self.run_plan(self.four, self.source, np=np)
+        self.assert_refused(result, code, "E_", words=words)
+        self.assertLess(result.seconds, 15)
+        return result
+
+    def test_COL_2_a_truncated_file(self):
+        for rank in (2, 0):
+            path = self.source / f"rank-0000{rank}.safetensors"
+            content = path.read_bytes()
+            path.write_bytes(content[:-1])
+            for np in (1, 4):
+                self.assert_agreed(4, [path.name], np)
+            path.write_bytes(content)
+
+    @unittest.skipIf(ROOT, "root reads every file")
+    def test_COL_2_an_unreadable_file(self):
+        path = self.source / "rank-00002.safetensors"
+        path.chmod(0)
+        for np in (1, 4):
+            self.assert_agreed(5, [path.name], np)
+
+    def test_a_directory_in_place_of_a_file(self):
+        path = self.source / "rank-00002.safetensors"
+        path.unlink()
+        path.mkdir()
+        for np in (1, 4):
+            result = self.run_plan(self.four, self.source, np=np)
+            self.assertIn(result.code, (4, 5), str(result))
+            self.assertIn(path.name, result.err)
+            self.assertFalse(self.target.exists())
+
+    def test_the_message_appears_once(self):
+        (self.source / "rank-00002.safetensors").unlink()
+        result = self.assert_agreed(4, ["rank-00002.safetensors"])
+        self.assertEqual(len([line for line in result.err.splitlines() if "E_MISSING" in line and "rank-00002" in line]), 1, str(result))
+
+    def test_the_error_report_is_one_json_document(self):
+        (self.source / "rank-00002.safetensors").unlink()
+        for np in (1, 4):
+            result = self.run_plan(self.four, self.source, "--report", "json", np=np)
+            self.assert_exit(result, 4)
+            report = result.json()
+            self.assertEqual((report["schema"], report["version"], set(report)), ("reshard.error", 1, {"schema", "version", "errors"}))
+            self.assertEqual([error["code"] for error in report["errors"]], ["E_MISSING"])
+            self.assertEqual(set(report["errors"][0]), {"code", "where", "tensor", "message"})
+
+    def test_a_staging_directory_that_cannot_be_made(self):
+        target = self.dir / "target"
+        pathlib.Path(f"{target}.partial").write_text("a file in the way")
+        for np in (1, 2):
+            result = self.run_plan(self.four, self.source, np=np, target=target)
+            self.assert_exit(result, 2)
+            self.assertFalse(target.exists())
+
+
+class DuringARun(Case):
+    def setUp(self):
+        super().setUp()
+        self.target = self.dir / "target"
+        self.partial = self.dir / "target.partial"
+
+    def test_BI_33_a_source_that_shrinks(self):
+        for processes in (1, 3):
+            with self.subTest(processes=processes), Stopped(self, self.target, processes) as stopped:
+                os.truncate(stopped.source / "model.safetensors", 100_000)
+                result = stopped.go_on()
+                self.assert_exit(result, 5)
+                self.assert_error_lines(result, "E_IO")
+                self.assertIn("model.safetensors", result.err)
+                self.assertFalse(self.target.exists())
+            self.clear(stopped)
+
+    def test_BI_34_one_process_killed(self):
+        for victim in (0, 2):
+            with self.subTest(victim=victim), Stopped(self, self.target, 3) as stopped:
+                os.kill(stopped.workers()[victim], signal.SIGKILL)
+                result = stopped.go_on()
+                self.assertNotEqual(result.code, 0)
+                self.assertLess(result.seconds, 10)
+                self.assertFalse(self.target.exists())
+                self.assertTrue(self.partial.exists())
+                self.assert_exit(stopped.again("--resume"), 0)
+                self.assert_files(self.target, stopped.expected)
+            self.clear(stopped)
+
+    def clear(self, stopped):
+        for folder in (self.target, self.partial, stopped.source):
+            if folder.exists():
+                for path in folder.iterdir():
+                    path.unlink()
+                folder.rmdir()
+
+
+@unittest.skipUnless(small_disks(), "may not mount a small file system")
+class FullDisk(Case):
+    def test_ATM_3_a_full_disk(self):
+        source = self.full({"w": noise("w", 1024, 1024)})  # 4 MiB onto 1 MiB
+        disk = self.dir / "disk"
+        disk.mkdir()
+        for extra in ((), ("--target-format", "hdf5")):
+            for np in (1, 2):
+                with self.subTest(options=extra, processes=np):
+                    words = command("run", self.tp_plan(0, 2, ("w", {"0": "tp"})), "--source", source, "--target", disk / "target", *extra, np=np)
+                    script = 'mount -t tmpfs -o size=1m tmpfs "$0" && "$@"; code=$?; ls "$0" | sed "s/^/LEFT /" >&2; exit $code'
+                    result = execute([*SMALL_DISK, script, disk, *words], env=environment())
+                    self.assert_exit(result, 5)
+                    self.assert_error_lines(result, "E_IO")
+                    self.assertIn("target.partial", result.err)
+                    self.assertNotIn("LEFT target\n", result.err)
+
+
+class ReadOnly(Case):
+    @unittest.skipUnless(ROOT and small_disks(), "may not mount a read-only file system")
+    def test_BI_32_a_read_only_target_is_found_before_any_byte_moves(self):
+        source = self.full({"w": iota(4)})
+        disk = self.dir / "disk"
+        disk.mkdir()
+        for np in (1, 2):
+            words = command("run", self.tp_plan(0, 2, ("w", {"0": "tp"})), "--source", source, "--target", disk / "target", np=np)
+            result = execute([*SMALL_DISK, 'mount -t tmpfs -o ro,size=1m tmpfs "$0" && "$@"', disk, *words])
+            self.assert_exit(result, 5)
+            self.assert_error_lines(result, "E_IO")
+            self.assertIn("target", result.err)
+
+    @unittest.skipIf(ROOT, "root writes everywhere")
+    def test_BI_32_a_directory_without_write_permission(self):
+        source = self.full({"w": iota(4)})
+        folder = self.dir / "folder"
+        folder.mkdir(mode=0o555)
+        result = self.run_plan(self.tp_plan(0, 2, ("w", {"0": "tp"})), source, target=folder / "target")
+        self.assert_exit(result, 5)
+        self.assert_error_lines(result, "E_IO")

@@ -1,0 +1,117 @@
+"""The memory bound: any tensor size under any bound that makes progress, and what is refused below it."""
+
+import json
+import pathlib
+import re
+import sys
+
+from support import Case, command, environment, even, execute, needs_plain_build, noise
+
+MIB = 1024 * 1024
+UNITS = {"": 1, "B": 1, "bytes": 1, "KiB": 1024, "MiB": MIB, "GiB": 1024 * MIB}
+
+
+class Bound(Case):
+    def assert_within(self, result, bound, processes):
+        self.assert_exit(result, 0)
+        report = result.json()
+        self.assertEqual(len(report["peak_staging_bytes"]), processes)
+        for peak in report["peak_staging_bytes"]:
+            self.assertLessEqual(peak, bound)
+        return report
+
+    def test_a_tensor_of_eight_times_the_bound(self):
+        w = noise("w", 2048, 4096)  # 32 MiB
+        source = self.full({"w": w})
+        for rule, dim in (({"0": "tp"}, 0), ({"1": "tp"}, 1)):
+            plan = self.tp_plan(0, 4, ("w", rule))
+            for processes, transport in ((1, "direct"), (3, "direct"), (3, "mpi")):
+                with self.subTest(dim=dim, processes=processes, transport=transport):
+                    result = self.run_plan(plan, source, "--memory", "4MiB", "--transport", transport, "--report", "json", np=processes)
+                    self.assert_within(result, 4 * MIB, processes)
+                    self.assert_files(self.target, [{"w": s} for s in even(w, dim, 4)])
+
+    def test_rows_to_columns_under_the_bound(self):
+        w = noise("w", 4096, 1024)  # 16 MiB
+        source = self.ranks([{"w": s} for s in even(w, 0, 4)])
+        plan = self.plan({"reshard": 1, "source": {"axes": ["tp=4"]}, "target": {"axes": ["tp=2"]}, "tensors": [
+            {"match": "w", "shard": {"0": "tp"}, "target": {"shard": {"0": None, "1": "tp"}}}]})
+        for processes, transport in ((1, "direct"), (2, "mpi"), (3, "mpi")):
+            with self.subTest(processes=processes, transport=transport):
+                result = self.run_plan(plan, source, "--memory", "2MiB", "--transport", transport, "--report", "json", np=processes)
+                self.assert_within(result, 2 * MIB, processes)
+                self.assert_files(self.target, [{"w": s} for s in even(w, 1, 2)])
+
+    def test_threads_change_neither_output_nor_bound(self):
+        w = noise("w", 1024, 4096)
+        source = self.full({"w": w})
+        plan = self.tp_plan(0, 4, ("w", {"1": "tp"}))
+        for threads in (1, 2, 7):
+            result = self.run_plan(plan, source, "--memory", "4MiB", "--threads", threads, "--report", "json")
+            self.assert_within(result, 4 * MIB, 1)
+            self.assert_files(self.target, [{"w": s} for s in even(w, 1, 4)])
+
+    def test_too_small_a_bound_names_the_least_that_works(self):
+        source = self.full({"w": noise("w", 64, 4096)})
+        plan = self.tp_plan(0, 2, ("w", {"1": "tp"}))
+        for processes in (1, 2):
+            result = self.run_plan(plan, source, "--memory", "1KiB", np=processes)
+            self.assert_refused(result, 7, "E_MEMORY")
+            line = next(line for line in result.err.splitlines() if "E_MEMORY" in line)
+            sizes = [(float(number) * UNITS[unit], f"{number}{'' if unit == 'bytes' else unit}")
+                     for number, unit in re.findall(r"\b(\d+(?:\.\d+)?) ?(KiB|MiB|GiB|bytes|B)\b", line)]
+            least = min((size, text) for size, text in sizes if size > 1024)[1]
+            result = self.run_plan(plan, source, "--memory", least, "--report", "json", np=processes)
+            self.assert_exit(result, 0)
+
+    def test_the_dry_run_foretells_the_peak(self):
+        source = self.full({"w": noise("w", 1024, 4096)})
+        plan = self.tp_plan(0, 4, ("w", {"1": "tp"}))
+        result = self.reshard("plan", plan, "--source", source, "--memory", "4MiB", "--processes", "3", "--report", "json")
+        self.assert_exit(result, 0)
+        memory = result.json()["memory"]
+        self.assertEqual(memory["bound_bytes"], 4 * MIB)
+        self.assertEqual(len(memory["peak_staging_bytes"]), 3)
+        for peak in memory["peak_staging_bytes"]:
+            self.assertLessEqual(peak, 4 * MIB)
+
+
+@needs_plain_build
+class Resident(Case):
+    def test_RES_1_resident_memory_does_not_follow_the_model(self):
+        peaks = {}
+        for tensors in (4, 16):
+            source = self.ranks([{f"t{i}": noise(f"t{i}", 1024, 1024) for i in range(tensors)} for _ in range(4)], name=f"source-{tensors}")
+            result = self.run_plan(self.tp_plan(4, 2, ("*", {"0": "tp"})), source, "--memory", "16MiB", "--report", "json", np=2)
+            self.assert_exit(result, 0)
+            peaks[tensors] = max(result.json()["peak_rss_bytes"])
+            self.assertLess(peaks[tensors], 16 * MIB + 128 * MIB)
+        self.assertLess(abs(peaks[16] - peaks[4]), 8 * MIB)
+
+
+class Calls(Case):
+    def counted(self, *words, np=1):
+        """Input and output counters of every process of a run."""
+        folder = self.new_target()
+        folder.mkdir()
+        launcher = command(np=np)
+        wrapped = [*launcher[:-1], sys.executable, pathlib.Path(__file__).parent / "count_io.py", launcher[-1], *words]
+        result = execute(wrapped, env=environment(COUNT_IO_FOLDER=str(folder)))
+        self.assert_exit(result, 0)
+        return [json.loads(path.read_text()) for path in folder.iterdir()]
+
+    def test_RES_3_columns_are_read_in_few_calls(self):
+        w = noise("w", 4096, 64)
+        source = self.full({"w": w})
+        plan = self.tp_plan(0, 8, ("w", {"1": "tp"}))
+        counters, = self.counted("run", plan, "--source", source, "--target", self.dir / "out")
+        self.assertLess(counters["syscr"], 4096)
+        self.assert_files(self.dir / "out", [{"w": s} for s in even(w, 1, 8)])
+
+    def test_RES_4_no_process_writes_more_than_half_of_the_replicas(self):
+        source = self.full({f"t{i}": noise(f"t{i}", 1024, 512) for i in range(8)})  # 8 x 2 MiB
+        plan = self.tp_plan(0, 8, ("*", None))
+        written = [counters["wchar"] for counters in self.counted("run", plan, "--source", source, "--target", self.dir / "out", "--transport", "direct", np=4)]
+        self.assertEqual(len(written), 4)
+        self.assertGreaterEqual(sum(written), 8 * 8 * 2 * MIB)
+        self.assertLessEqual(max(written), sum(written) / 2)

@@ -1,0 +1,30 @@
+"""Every command of README.md runs, in order, in a scratch directory; every plan in configs/ is checked."""
+
+import os
+import pathlib
+import re
+
+from support import BINARY, MPIEXEC, REPOSITORY, Case, environment, execute
+
+
+class Readme(Case):
+    def test_every_command_of_the_readme(self):
+        text = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+        blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.S | re.M)
+        self.assertGreaterEqual(len(blocks), 8)
+        for name in ("scripts", "configs"):
+            (self.dir / name).symlink_to(REPOSITORY / name)
+        path = os.pathsep.join([str(pathlib.Path(BINARY).parent), str(pathlib.Path(MPIEXEC).parent), os.environ["PATH"]])
+        for block in blocks:
+            with self.subTest(block=block.splitlines()[0]):
+                result = execute(["sh", "-eu", "-c", block], cwd=self.dir, env=environment(PATH=path, PYTHONDONTWRITEBYTECODE="1"))
+                self.assert_exit(result, 0)
+
+
+class Configs(Case):
+    def test_every_plan_is_right_on_its_own(self):
+        plans = sorted(path for path in (REPOSITORY / "configs").iterdir() if path.suffix in (".yaml", ".json") and "schema" not in path.name)
+        self.assertGreaterEqual(len(plans), 2)
+        for plan in plans:
+            with self.subTest(plan=plan.name):
+                self.assert_exit(self.reshard("plan", plan, "--check"), 0)

@@ -1,0 +1,192 @@
+"""The target directory: what may be there, what is replaced, what stays after a failure, resuming."""
+
+import shutil
+import signal
+
+from support import Case, Stopped, command, even, execute, iota, noise, snapshot
+
+
+class Places(Case):
+    def setUp(self):
+        super().setUp()
+        self.source = self.full({"w": iota(4)})
+        self.two = self.tp_plan(0, 2, ("w", {"0": "tp"}))
+        self.four = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=4"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]}, "four.json")
+
+    def run_to(self, target, *options, plan=None, np=1):
+        return self.reshard("run", plan or self.two, "--source", self.source, "--target", target, *options, np=np)
+
+    def assert_usage(self, result, code, *words):
+        self.assert_exit(result, 2)
+        self.assert_error_lines(result, code)
+        for word in words:
+            self.assertIn(str(word), result.err)
+
+    def test_an_empty_directory_is_a_target(self):
+        target = self.dir / "target"
+        target.mkdir()
+        self.assert_exit(self.run_to(target), 0)
+        self.assert_files(target, [{"w": s} for s in even(iota(4), 0, 2)])
+
+    def test_an_existing_target_is_refused_and_left_alone(self):
+        target = self.dir / "target"
+        self.assert_exit(self.run_to(target), 0)
+        before = snapshot(self.dir)
+        for np in (1, 3):
+            self.assert_usage(self.run_to(target, plan=self.four, np=np), "E_EXISTS", target)
+        self.assertEqual(snapshot(self.dir), before)
+
+    def test_overwrite_leaves_no_file_of_the_old_target(self):
+        target = self.dir / "target"
+        self.assert_exit(self.run_to(target, plan=self.four), 0)
+        (target / "notes.txt").write_text("from an earlier run")
+        for np in (1, 2):
+            self.assert_exit(self.run_to(target, "--overwrite", np=np), 0)
+            self.assert_files(target, [{"w": s} for s in even(iota(4), 0, 2)])
+        self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["four.json", "plan.json", "source", "target"])
+
+    def test_a_refused_overwrite_keeps_the_old_target(self):
+        target = self.dir / "target"
+        self.assert_exit(self.run_to(target), 0)
+        before = snapshot(target)
+        bad = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=3"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]}, "bad.json")
+        self.assert_exit(self.run_to(target, "--overwrite", plan=bad), 4)
+        self.assertEqual(snapshot(target), before)
+        self.assertFalse((self.dir / "target.partial").exists())
+
+    def test_a_target_that_is_a_file(self):
+        target = self.dir / "target"
+        target.write_text("a file")
+        self.assert_usage(self.run_to(target), "E_EXISTS")
+        self.assertEqual(target.read_text(), "a file")
+
+    def test_source_and_target_overlap(self):
+        link = self.dir / "link"
+        link.symlink_to(self.source)
+        inside = self.source / "inside"
+        before = snapshot(self.source)
+        for target in (self.source, link, inside, link / "inside", self.dir / "." / "source", self.source / ".." / "source", self.dir):
+            for option in ((), ("--overwrite",)):
+                with self.subTest(target=str(target), option=option):
+                    self.assert_usage(self.run_to(target, *option), "E_USAGE|E_EXISTS")
+                    self.assertEqual(snapshot(self.source), before)
+
+    def test_the_source_inside_the_target(self):
+        outer = self.dir / "outer"
+        outer.mkdir()
+        self.source.rename(outer / "source")
+        self.source = outer / "source"
+        self.assert_usage(self.run_to(outer, "--overwrite"), "E_USAGE")
+        self.assertTrue((self.source / "model.safetensors").exists())
+
+    def test_the_folder_above_must_exist(self):
+        self.assert_usage(self.run_to(self.dir / "no" / "target"), "E_USAGE", "no")
+
+    def test_a_link_to_an_old_target_elsewhere(self):
+        elsewhere = self.dir / "elsewhere"
+        self.assert_exit(self.run_to(elsewhere), 0)
+        target = self.dir / "target"
+        target.symlink_to(elsewhere)
+        self.assert_usage(self.run_to(target), "E_EXISTS")
+        self.assertTrue(target.is_symlink())
+
+    def test_a_trailing_slash(self):
+        self.assert_exit(self.run_to(f"{self.dir / 'target'}/"), 0)
+        self.assert_files(self.dir / "target", [{"w": s} for s in even(iota(4), 0, 2)])
+        self.assertEqual(sorted(path.name for path in self.dir.iterdir()), ["four.json", "plan.json", "source", "target"])
+
+    def test_a_relative_target(self):
+        result = execute(command("run", self.two, "--source", "source", "--target", "target"), cwd=self.dir)
+        self.assert_exit(result, 0)
+        self.assert_files(self.dir / "target", [{"w": s} for s in even(iota(4), 0, 2)])
+
+
+class Partial(Case):
+    """A staging directory that an earlier run left."""
+
+    def setUp(self):
+        super().setUp()
+        self.w = noise("w", 64, 1000)
+        self.source = self.full({"w": self.w})
+        self.two = self.tp_plan(0, 2, ("w", {"0": "tp"}))
+        self.target = self.dir / "target"
+        self.partial = self.dir / "target.partial"
+        self.expected = [{"w": s} for s in even(self.w, 0, 2)]
+
+    def run_again(self, *options, np=1, plan=None):
+        return self.reshard("run", plan or self.two, "--source", self.source, "--target", self.target, *options, np=np)
+
+    def leave(self):
+        self.partial.mkdir()
+        (self.partial / "rank-00000.safetensors").write_bytes(b"half a file")
+
+    def test_it_is_in_the_way(self):
+        self.leave()
+        before = snapshot(self.partial)
+        result = self.run_again()
+        self.assert_exit(result, 2)
+        self.assert_error_lines(result, "E_EXISTS")
+        self.assertIn("target.partial", result.err)
+        self.assertEqual(snapshot(self.partial), before)
+        self.assertFalse(self.target.exists())
+
+    def test_overwrite_discards_it(self):
+        self.leave()
+        (self.partial / "stale.safetensors").write_bytes(b"stale")
+        self.assert_exit(self.run_again("--overwrite", np=2), 0)
+        self.assert_files(self.target, self.expected)
+        self.assertFalse(self.partial.exists())
+
+    def test_it_is_locked_while_a_run_lives(self):
+        with Stopped(self, self.target) as stopped:
+            for options in ((), ("--overwrite",), ("--resume",)):
+                self.assert_exit(self.run_again(*options), 2)
+            stopped.go_on()
+        self.assert_files(self.target, stopped.expected)
+
+    def test_resume_without_anything_starts_from_nothing(self):
+        self.assert_exit(self.run_again("--resume", np=2), 0)
+        self.assert_files(self.target, self.expected)
+
+    def test_resume_of_a_finished_target_is_harmless(self):
+        self.assert_exit(self.run_again(), 0)
+        before = snapshot(self.target)
+        for np in (1, 2):
+            self.assert_exit(self.run_again("--resume", np=np), 0)
+        self.assertEqual(snapshot(self.target), before)
+
+    def test_resume_with_another_plan_is_refused(self):
+        self.assert_exit(self.run_again(), 0)
+        other = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=4"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]}, "other.json")
+        before = snapshot(self.target)
+        self.assert_exit(self.run_again("--resume", plan=other), 2)
+        self.assertEqual(snapshot(self.target), before)
+
+    def test_a_killed_run_resumes_to_the_same_bytes(self):
+        fresh = None
+        for processes, number in ((1, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGTERM)):
+            with self.subTest(processes=processes, signal=number):
+                with Stopped(self, self.target, processes) as stopped:
+                    stopped.signal_all(number)
+                    stopped.go_on()
+                self.assertFalse(self.target.exists())
+                self.assertTrue(self.partial.exists())
+                self.assertFalse((self.partial / "reshard.json").exists())
+                self.assert_exit(stopped.again("--resume"), 0)
+                self.assert_files(self.target, stopped.expected)
+                if fresh is None:
+                    fresh = snapshot(self.convert(stopped.plan, stopped.source))
+                self.assertEqual(snapshot(self.target), fresh)
+                shutil.rmtree(self.target)
+
+    def test_an_interrupted_run_ends_within_a_second_and_says_so(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with Stopped(self, self.target) as stopped:
+                stopped.signal_all(number)
+                result = stopped.go_on()
+            self.assert_exit(result, 128 + number)
+            self.assertLess(result.seconds, 2)
+            self.assert_error_lines(result, "E_INTERRUPTED")
+            self.assertTrue(self.partial.exists())
+            self.assertFalse(self.target.exists())
+            shutil.rmtree(self.partial)

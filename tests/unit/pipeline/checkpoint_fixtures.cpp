@@ -1,0 +1,41 @@
+#include "unit/pipeline/checkpoint_fixtures.hpp"
+
+#include <stdlib.h>
+
+#include <system_error>
+
+#include "reshard/format/safetensors/safetensors.hpp"
+#include "reshard/plan/plan.hpp"
+
+namespace reshard::test {
+
+TemporaryDirectory::TemporaryDirectory() {
+  std::string name = (fs::temp_directory_path() / "reshard-test-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) internal_error("no temporary directory");
+  path_ = name;
+}
+
+TemporaryDirectory::~TemporaryDirectory() {
+  std::error_code error;
+  fs::remove_all(path_, error);
+}
+
+pipeline::Formats test_formats() {
+  std::vector<std::unique_ptr<format::FileFormat>> formats;
+  formats.push_back(std::make_unique<format::SafetensorsFormat>());
+  return pipeline::Formats(std::move(formats));
+}
+
+void write_checkpoint(const fs::path& path, std::vector<format::NewTensor> tensors) {
+  format::NewFile file;
+  file.tensors = std::move(tensors);
+  format::SafetensorsFormat().create(path, file);
+}
+
+PreparedPlan prepare_plan(std::string_view yaml, const fs::path& source, pipeline::PrepareOptions options) {
+  options.source = source;
+  return {options,
+          pipeline::prepare(plan::read_plan(yaml, plan::Notation::kYaml, "plan.yaml"), options, test_formats())};
+}
+
+}  // namespace reshard::test

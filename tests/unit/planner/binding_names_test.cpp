@@ -1,0 +1,107 @@
+#include <doctest/doctest.h>
+
+#include "reshard/planner/binding_near.hpp"
+#include "reshard/planner/binding_text.hpp"
+#include "unit/planner/binding_fixture.hpp"
+
+using namespace reshard;
+using namespace reshard::planner::test;
+using reshard::planner::BoundPlan;
+
+TEST_CASE("renamed tensors come in the order of their new names") {
+  const BoundPlan plan = bound(R"(
+reshard: 1
+source: {}
+target: {axes: []}
+tensors:
+  - {match: "model.layers.*.mlp.{up,down}.weight", rename: "blk.$1.$2"}
+  - {match: "a"}
+  - {match: "z", rename: "$x.0"}
+)",
+                               catalog(1, {everywhere("model.layers.3.mlp.up.weight", 1, {2}),
+                                           everywhere("model.layers.10.mlp.down.weight", 1, {2}),
+                                           everywhere("a", 1, {2}), everywhere("z", 1, {2})}));
+  Lines names;
+  for (const auto& bound_tensor : plan.tensors)
+    names.push_back(bound_tensor.source_name + " > " + bound_tensor.target_name);
+  CHECK(names == Lines{"z > $x.0", "a > a", "model.layers.10.mlp.down.weight > blk.10.down",
+                       "model.layers.3.mlp.up.weight > blk.3.up"});
+}
+
+TEST_CASE("two tensors that get one name are both told") {
+  CHECK(refusal(R"(
+reshard: 1
+source: {}
+target: {axes: []}
+tensors:
+  - {match: "a.*", rename: "x"}
+  - {match: "x"}
+)",
+                catalog(1, {everywhere("a.0", 1, {2}), everywhere("x", 1, {2})})) ==
+        Lines{"E_RENAME_COLLISION: p.yaml:7: tensor 'x': becomes 'x' in the target, and so does 'a.0' (p.yaml:6)"});
+}
+
+TEST_CASE("names that differ may still collide in a file that numbers locally") {
+  const std::string plan = R"(
+reshard: 1
+source: {}
+target: {axes: [ep=2]}
+tensors:
+  - {match: "e.*", owner: {ep: {index: $1, count: 4}}, target: {owner: {ep: {index: $1, count: 4, numbering: local}}}}
+  - {match: "shared", rename: "e.$0"}
+)";
+  const auto renamed = [&](std::string_view name) {
+    std::string text = plan;
+    text.replace(text.find("e.$0"), 4, name);
+    return text;
+  };
+  const auto source = catalog(1, {everywhere("e.0", 1, {2}), everywhere("e.1", 1, {2}), everywhere("e.2", 1, {2}),
+                                  everywhere("e.3", 1, {2}), everywhere("shared", 1, {2})});
+  // Global experts 2 and 3 are stored as e.0 and e.1 on ep 1: no collision among them, nor with another name.
+  CHECK(bound(renamed("e.9"), source).tensors.size() == 5);
+  CHECK(codes(renamed("e.1"), source) == Lines{"E_RENAME_COLLISION shared"});
+  // Here the rule for e.* takes numbers 2 and 3 only, and e.0 stands on every rank.
+  CHECK(refusal(R"(
+reshard: 1
+source: {}
+target: {axes: [ep=2]}
+tensors:
+  - {match: "shared", rename: "e.0"}
+  - {match: "e.*", owner: {ep: {index: $1, count: 4}}, target: {owner: {ep: {index: $1, count: 4, numbering: local}}}}
+)",
+                catalog(1, {everywhere("e.2", 1, {2}), everywhere("shared", 1, {2})})) ==
+        Lines{"E_RENAME_COLLISION: p.yaml:6: tensor 'shared': is stored as 'e.0' in the target, and so is 'e.2' on the "
+              "same "
+              "rank (p.yaml:7)"});
+}
+
+TEST_CASE("the target's own numbering stands in the renamed stored name") {
+  const BoundPlan plan =
+      bound(R"(
+reshard: 1
+source: {}
+target: {axes: [pp=2]}
+tensors:
+  - {match: "model.layers.*.w", rename: "blk.$1", target: {owner: {pp: {index: $1, count: 4, numbering: local}}}}
+)",
+            catalog(1, {everywhere("model.layers.1.w", 1, {2}), everywhere("model.layers.3.w", 1, {2})}));
+  CHECK(tensor(plan, "blk.1").target_stored_name == "blk.1");
+  CHECK(tensor(plan, "blk.3").target_stored_name == "blk.1");
+  CHECK(tensor(plan, "blk.3").source_name == "model.layers.3.w");
+}
+
+TEST_CASE("numbers are listed by runs, names by form") {
+  CHECK(planner::rank_list(std::vector<layout::Index>{3}) == "rank 3");
+  CHECK(planner::rank_list(std::vector<layout::Index>{0, 1, 2, 5, 7, 8}) == "ranks 0 to 2, 5, 7 to 8");
+  CHECK(planner::name_list(Lines{"l.0.w", "embed", "l.1.w", "l.12.w"}) == "'l.*.w' (3 tensors), 'embed'");
+}
+
+TEST_CASE("names near a pattern are found through its wildcards and braces") {
+  const Lines names = {"model.layers.0.self_attn.q_proj.weight", "model.layers.0.mlp.up_proj.weight", "lm_head.weight"};
+  CHECK(planner::nearest_names("**.q_projj.weight", names) ==
+        Lines{"model.layers.0.self_attn.q_proj.weight", "model.layers.0.mlp.up_proj.weight"});
+  CHECK(planner::nearest_names("model.layer.*.mlp.{gate,up}_proj.weight", names) ==
+        Lines{"model.layers.0.mlp.up_proj.weight", "model.layers.0.self_attn.q_proj.weight"});
+  CHECK(planner::nearest_names("decoder.final_layernorm.bias", names).empty());
+  CHECK(planner::nearest_names("re:lm_head.weigh", names).empty());
+}

@@ -1,0 +1,191 @@
+#include <doctest/doctest.h>
+
+#include <fmt/format.h>
+
+#include "reshard/report/inspect_report.hpp"
+#include "reshard/report/plan_report.hpp"
+#include "reshard/report/run_report.hpp"
+#include "unit/report/fixtures.hpp"
+
+using namespace reshard;
+
+TEST_CASE("a plan is told within 80 columns") {
+  pipeline::PlanSummary plan = test::small_plan();
+  plan.header.ignored_files = {"config.json", "tokenizer.json"};
+  plan.header.warnings = {{"W_AXIS_IDLE", "plan.yaml", "", "target axis 'pp' of size 2 cuts nothing"}};
+  plan.copy_axes = {{"target", "", {"pp", 2}}, {"target", "expert", {"ep", 4}}};
+  CHECK(report::plan_text(plan) == R"(plan 995dc9bbdf1939fa
+  source     tp=2 (2 ranks), hdf5, 320 B
+  target     pp=2 tp=2, expert: ep=4 (4 ranks), safetensors, 384 B
+  moves      3 tensors in 9 transfers
+  bytes      320 B read, 160 B between processes, 384 B written (64 B padding)
+  processes  2, 1 round
+  transport  mpi: direct would read 4.00 times the source's bytes
+  memory     2 KiB of tensor bytes in a process at most, 512 MiB allowed
+  estimate   0.25 s where storage does 2 GB/s each way, 0.125 s if all of it
+             overlaps
+
+tensors
+  b           f32 [4]             on all -> pp 2   1 tensor
+  layers.0.w  bf16 [8, 4]         dim 0 tp 2 -> 4  1 tensor
+  layers.1.w  bf16 -> f32 [8, 4]  dim 0 tp 2 -> 4  1 tensor
+
+renamed
+  old.1.w -> layers.1.w
+
+offsets of the target's padded sequences
+  layers.0.w dim 1: 0, 8, 12
+  layers.1.w dim 1: 0, 8, 12
+
+traffic in B: source ranks down, target ranks across
+      0   1  2  3
+  0  64   .  .  .
+  1   .  96  .  .
+
+target ranks
+  0  pp=0 tp=0  rank-00000.safetensors  3 tensors  128 B
+  1  pp=0 tp=1  rank-00001.safetensors  2 tensors   64 B
+
+axes that only make copies
+  target pp=2, target expert ep=4
+
+ignored in the source
+  config.json, tokenizer.json
+
+warning: W_AXIS_IDLE: plan.yaml: target axis 'pp' of size 2 cuts nothing
+)");
+}
+
+TEST_CASE("layers that are cut alike are one line") {
+  pipeline::PlanSummary plan;
+  plan.header = test::small_header();
+  plan.layouts.resize(2);
+  plan.layouts[0] = {0, {14336, 4096}, {7168, 4096}, {3584, 4096}, {}, {{0, {{"tp", 2}}, {{"tp", 4}}}}, {}};
+  plan.layouts[1] = {1,
+                     {4096, 4096},
+                     {4096, 4096},
+                     {1024, 2048},
+                     {},
+                     {{0, {}, {{"tp", 4}, {"gtp", 2}}}, {1, {{"tp", 2}}, {}}, {2, {{"x", 2}}, {{"x", 2}}}},
+                     {}};
+  for (int layer = 0; layer < 32; ++layer)
+    for (const char* part : {"up", "gate"}) {
+      const std::string name = fmt::format("model.layers.{}.mlp.{}_proj.weight", layer, part);
+      plan.tensors.push_back({name, name, Dtype::kBf16, Dtype::kBf16, part[0] == 'u' ? 1U : 0U, 0});
+    }
+  const std::string text = report::plan_text(plan);
+  const std::size_t begin = text.find("tensors\n", text.find("estimate"));
+  CHECK(text.substr(begin, text.find("\n\n", begin) - begin) == R"(tensors
+  model.layers.{0..31}.mlp.up_proj.weight
+    bf16 [4096, 4096]   dim 0 whole -> tp 4 x gtp 2, dim 1 tp 2 -> whole, dim 2 x 2  32 tensors
+  model.layers.{0..31}.mlp.gate_proj.weight
+    bf16 [14336, 4096]  dim 0 tp 2 -> 4                                              32 tensors)");
+}
+
+TEST_CASE("many ranks are told as runs") {
+  pipeline::PlanSummary plan;
+  plan.header = test::small_header();
+  plan.header.target.ranks = 2048;
+  plan.traffic = {{0, 0, 1}, {1, 2047, 1}};
+  for (planner::Index rank = 0; rank < 2048; ++rank)
+    plan.ranks.push_back({rank, {{"tp", rank}}, fmt::format("rank-{:05}.h5", rank), 2, rank == 2047 ? 512 : 1024});
+  const std::string text = report::plan_text(plan);
+  CHECK(text.substr(text.find("traffic\n")) == R"(traffic
+  between 2 pairs of ranks (of 2 x 2048); --report json lists them
+
+target ranks
+  0 to 2046  tp=0 ...  rank-00000.h5 ...  2 tensors  1 KiB each
+  2047       tp=2047   rank-02047.h5      2 tensors       512 B
+)");
+}
+
+TEST_CASE("large traffic is told in a unit of at most four digits") {
+  pipeline::PlanSummary plan;
+  plan.header = test::small_header();
+  plan.header.target.ranks = 2;
+  plan.traffic = {{0, 0, std::int64_t{9999} << 20}, {0, 1, 1}, {1, 1, std::int64_t{3} << 19}};
+  const std::string text = report::plan_text(plan);
+  const std::size_t begin = text.find("traffic");
+  CHECK(text.substr(begin, text.find("\n\n", begin) - begin) ==
+        R"(traffic in MiB: source ranks down, target ranks across
+        0   1
+  0  9999  <1
+  1     .   2)");
+}
+
+TEST_CASE("a rank's local layout is told instead of the whole plan") {
+  pipeline::PlanSummary plan;
+  plan.header = test::small_header();
+  plan.local_rank = 3;
+  for (int layer = 0; layer < 4; ++layer)
+    plan.local.push_back({fmt::format("layers.{}.w", layer), Dtype::kBf16, {2, 4}, 16, "rank-00003.h5"});
+  plan.local.push_back({"norm", Dtype::kF32, {4}, 16, "rank-00003.h5"});
+  const std::string text = report::plan_text(plan);
+  CHECK(text.substr(text.find("rank 3")) == R"(rank 3 stores 5 tensors, 80 B
+  layers.{0..3}.w  bf16 [2, 4]  16 B each  rank-00003.h5
+  norm             f32 [4]           16 B  rank-00003.h5
+)");
+  CHECK(text.find("traffic") == std::string::npos);
+}
+
+TEST_CASE("a run tells what was written where, how fast, and what was left") {
+  pipeline::PlanHeader plan = test::small_header();
+  plan.totals.bytes_written = std::int64_t{3} << 30;
+  plan.dropped = {"extra"};
+  plan.dropped_unmatched = 1;
+  plan.unused_optional_rules = 1;
+  plan.warnings = {{"W_METADATA", "src", "", "left out"}};
+  pipeline::RunResult result;
+  result.target = "/data/out";
+  result.seconds = 1.5;
+  result.stages = {{0.5, 320}, {0.25, 160}, {0.125, 160}, {0, 0}, {0.75, 384}, {0.0625, 0}};
+  result.bytes_read = {200, 120};
+  result.peak_staging_bytes = {1024, 2048};
+  result.peak_rss_bytes = {1 << 20, 2 << 20};
+  result.digests_checked = 12;
+  result.side_files = {"tokenizer.json"};
+  result.side_files_left = {"config.json"};
+  CHECK(report::run_text(plan, result) == R"(3 tensors written to /data/out
+  source     tp=2 (2 ranks), hdf5, 320 B
+  target     pp=2 tp=2, expert: ep=4 (4 ranks), safetensors, 384 B
+  wrote      3 GiB in 1.5 s, 2.15 GB/s; 320 B read, 160 B between processes
+  processes  2
+  transport  mpi: direct would read 4.00 times the source's bytes
+  stages     read 0.5, pack 0.25, exchange 0.125, unpack 0, write 0.75, publish
+             0.0625 seconds of the slowest process, its threads summed
+  checked    12 digests of what was written against what was read
+  memory     2 KiB of tensor bytes in a process at most, 512 MiB allowed; 2 MiB
+             resident
+  copied     tokenizer.json
+  not copied config.json: loaders such as from_pretrained need them
+             (--copy-side-files)
+  left out   1 tensor of the source (1 that no rule matches): extra
+  unused     1 rule matched nothing
+warning: W_METADATA: src: left out
+)");
+}
+
+TEST_CASE("an inspection is a table with names folded") {
+  pipeline::Inspection inspection;
+  inspection.format = "safetensors";
+  inspection.ranks = 8;
+  inspection.axes = std::vector<std::string>{"tp=8"};
+  inspection.files = "rank-{rank:05}.safetensors";
+  inspection.bytes = 2048;
+  for (int layer = 0; layer < 12; ++layer)
+    inspection.tensors.push_back({fmt::format("layers.{}.w", layer), Dtype::kBf16, {{{4, 4}, 0, 7}}, Shape{32, 4}});
+  inspection.tensors.push_back({"last", Dtype::kF32, {{{2}, 3, 6}, {{1}, 7, 7}}, std::nullopt});
+  inspection.ignored_files = {"config.json"};
+  inspection.warnings = {{"W_NOT_TENSOR", "f.h5", "names", "holds strings"}};
+  CHECK(report::inspect_text(inspection) == R"(safetensors, 8 ranks, rank-{rank:05}.safetensors, 2 KiB in 13 tensors
+  mesh       tp=8
+
+  layers.{0..11}.w  bf16 [4, 4]                   of [32, 4]  12 tensors
+  last              f32 [2] on 3 to 6, [1] on 7                 1 tensor
+
+other files
+  config.json
+
+warning: W_NOT_TENSOR: f.h5: tensor 'names': holds strings
+)");
+}

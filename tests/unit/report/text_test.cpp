@@ -1,0 +1,58 @@
+#include "reshard/report/text.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace reshard;
+using namespace reshard::report;
+
+TEST_CASE("sizes are told in the largest unit that fits") {
+  CHECK(bytes_text(0) == "0 B");
+  CHECK(bytes_text(1023) == "1023 B");
+  CHECK(bytes_text(1024) == "1 KiB");
+  CHECK(bytes_text(1536) == "1.5 KiB");
+  CHECK(bytes_text(1048575) == "1 MiB");
+  CHECK(bytes_text(std::int64_t{512} << 20) == "512 MiB");
+  CHECK(bytes_text(16060522240) == "14.96 GiB");
+  CHECK(bytes_text(std::int64_t{5000} << 50) == "5000 PiB");
+}
+
+TEST_CASE("times are told in seconds, long ones in hours") {
+  CHECK(seconds_text(0.0041) == "0.0041 s");
+  CHECK(seconds_text(16.24) == "16.2 s");
+  CHECK(seconds_text(123.4) == "123 s");
+  CHECK(seconds_text(7499) == "2 h 05 min");
+}
+
+TEST_CASE("a list of names ends where it gets long") {
+  CHECK(names_text({"a", "b"}, 2) == "a, b");
+  CHECK(names_text({"a\n", "b", "c"}, 2) == "a\\n, b and 1 more");
+}
+
+TEST_CASE("text behind a label is broken at 80 columns") {
+  CHECK(labelled("transport",
+                 "direct: the processes read 1.00 times the source's bytes, which is cheaper than sending") ==
+        "  transport  direct: the processes read 1.00 times the source's bytes, which is\n"
+        "             cheaper than sending\n");
+}
+
+TEST_CASE("warnings are one paragraph each") {
+  CHECK(warnings_text({{"W_INDEX", "i.json", "", "total_size"}, {"W_X", "", "t", "m"}}) ==
+        "warning: W_INDEX: i.json: total_size\nwarning: W_X: tensor 't': m\n");
+}
+
+TEST_CASE("cells stand under each other") {
+  Table table({Table::Align::kLeft, Table::Align::kRight, Table::Align::kLeft});
+  table.row({"a", "1", "x"});
+  table.row({"\xc3\xa4\xc3\xb6", "100", ""});
+  CHECK(table.text() ==
+        "  a     1  x\n"
+        "  \xc3\xa4\xc3\xb6  100\n");
+}
+
+TEST_CASE("a first cell that is too wide has its own line") {
+  const std::string wide(70, 'w');
+  Table table({Table::Align::kLeft, Table::Align::kLeft});
+  table.row({"short", "0123456789"});
+  table.row({wide, "b"});
+  CHECK(table.text() == "  short  0123456789\n  " + wide + "\n         b\n");
+}
