@@ -85,17 +85,13 @@ class Identifier {
       return;
     }
     const Index local = captured_number(owner, identity.captures);
+    const layout::Ownership numbered = ownership(owner);
     const std::vector<Index>& coordinates = source_.coordinates(rule.source.view, owner.axis);
     for (Index coordinate = 0; coordinate < owner.axis_size; ++coordinate) {
       Identity here = identity;
       here.own_runs = runs_on(identity.runs(catalog_), coordinates, coordinate);
       if (here.own_runs->empty()) continue;
-      if (local >= numbers_on(owner, coordinate))
-        throw Error(
-            Issue{ErrorCode::kOwner, "", "",
-                  fmt::format("local number {} on coordinate {} of axis '{}', which has {} of {} numbers", local,
-                              coordinate, owner.axis, numbers_on(owner, coordinate), number_count(owner))});
-      renumber(here, rule, *owner.capture, first_number_on(owner, coordinate) + local);
+      renumber(here, rule, *owner.capture, numbered.locate_local(coordinate, local).global);
       keep_if_limiting(here.source_owners, BoundOwner{owner.axis, {coordinate}, owner.axis_size});
       number(std::move(here), next + 1);
     }
@@ -123,9 +119,9 @@ class Identifier {
     for (const plan::OwnerRule& owner : rule.target.owners) {
       BoundOwner home = owner_coordinates(owner, identity.captures);
       if (owner.local_numbering) {
-        const Index number = captured_number(owner, identity.captures);
+        const Index global = captured_number(owner, identity.captures);
         const std::string text =
-            number_text(number - first_number_on(owner, home.indices.front()), identity.captures[*owner.capture - 1]);
+            number_text(ownership(owner).locate(global).local, identity.captures[*owner.capture - 1]);
         if (!rule.rename) stored = replace_capture(rule.match, stored, stored_captures, *owner.capture, text);
         stored_captures[*owner.capture - 1] = text;
       }

@@ -97,9 +97,7 @@ std::optional<UnitLayout> lay_out_tensor(const UnitWork& work, Solution& solutio
     try {
       side->dims = cuts_by_position(is_source ? work.source->shard : work.target->shard, stored.rank_of_tensor);
     } catch (const Error& error) {
-      std::vector<Fault> found;
-      add_faults(error, 0, "", found);
-      if (found != faults) faults.insert(faults.end(), found.begin(), found.end());  // both sides have the same keys
+      add_faults(error, 0, "", faults);
     }
   }
   if (!faults.empty()) return std::nullopt;
@@ -123,11 +121,11 @@ std::optional<UnitLayout> lay_out_tensor(const UnitWork& work, Solution& solutio
     return std::nullopt;
   }
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    out.target_cuts.push_back(final_cut(target.dims[dim], shape[dim], *work.target->mesh));
+    const std::string name = fmt::format("dim {}", dim);
     std::vector<std::string> fallen_back;
     layout::resolve_fallbacks(source.dims[dim], shape[dim], fallen_back);
     layout::resolve_fallbacks(target.dims[dim], shape[dim], fallen_back);
-    out.target_cuts.push_back(final_cut(target.dims[dim], shape[dim], *work.target->mesh));
-    const std::string name = fmt::format("dim {}", dim);
     if (repeats(source.dims[dim], shape[dim]))
       solution.fallbacks.push_back(repeat_text("source", name, source.dims[dim].levels.front()));
     if (repeats(target.dims[dim], shape[dim]))
@@ -173,7 +171,12 @@ const UnitSolver::RuleSides& UnitSolver::sides_of(std::size_t rule) {
 
 const Solution& UnitSolver::solve(const Unit& unit) {
   const auto [found, is_new] = solutions_.try_emplace(key_of(unit, *catalog_));
-  if (is_new) found->second = solve_anew(unit);
+  if (!is_new) return found->second;
+  found->second = solve_anew(unit);
+  // A key that both sides have is wrong on both: one fault.
+  std::vector<Fault>& faults = found->second.faults;
+  for (auto fault = faults.begin(); fault != faults.end();)
+    fault = std::find(faults.begin(), fault, *fault) == fault ? fault + 1 : faults.erase(fault);
   return found->second;
 }
 
