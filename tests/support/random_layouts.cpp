@@ -111,7 +111,9 @@ void draw_way(Random& random, const std::string& way, Index length, Level& level
 const std::vector<std::string> kWays = {"plain",  "plain",     "segments", "stride",  "unit",   "balanced",  "chunk",  "shares",
                                         "repeat", "replicate", "zigzag",   "striped", "packed", "pad_total", "padding"};
 
-DimCut draw_dim(Random& random, Index length, std::vector<layout::Axis> axes, const std::string& wish,
+}  // namespace
+
+DimCut draw_dim(Random& random, Index length, const std::vector<layout::Axis>& axes, const std::string& wish,
                 std::set<std::string>& seen) {
   DimCut cut;
   for (const layout::Axis& axis : axes) {
@@ -140,6 +142,8 @@ DimCut draw_dim(Random& random, Index length, std::vector<layout::Axis> axes, co
   if (cutting > 1 && first == "packed") seen.insert("packed with inner axis");
   return cut;
 }
+
+namespace {
 
 Side draw_side(Random& random, const Shape& shape, const std::string& wish, std::set<std::string>& seen) {
   Side out;
@@ -179,6 +183,8 @@ Side draw_side(Random& random, const Shape& shape, const std::string& wish, std:
   return out;
 }
 
+}  // namespace
+
 std::string describe(const DimCut& cut) {
   std::string out;
   for (const Level& level : cut.levels) {
@@ -204,8 +210,6 @@ std::string describe(const DimCut& cut) {
   if (cut.fill == layout::Fill::kLast) out += " fill last";
   return out.empty() ? " whole" : out;
 }
-
-}  // namespace
 
 const std::vector<std::string>& features() {
   static const std::vector<std::string> all = {

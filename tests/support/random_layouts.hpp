@@ -54,10 +54,15 @@ struct Case {
 /// Every feature that cases are drawn to show.
 const std::vector<std::string>& features();
 
+/// The cut of a dim of `length` by `axes`, drawn to show `wish`; `seen` gets the features it shows.
+layout::DimCut draw_dim(Random& random, Index length, const std::vector<layout::Axis>& axes, const std::string& wish,
+                        std::set<std::string>& seen);
+
 /// A case that was drawn to show `wish`; it may be one that is refused.
 Case draw(Random& random, const std::string& wish);
 
-/// The case as text, to be printed where it fails.
+/// A cut, a case as text, to be printed where it fails.
+std::string describe(const layout::DimCut& cut);
 std::string describe(const Case& c);
 
 }  // namespace reshard::random_layouts

@@ -17,7 +17,7 @@ namespace {
 // blocks may be dealt one by one.
 Index unit_in_blocks(Index unit, Index size, Index divisor) {
   if (unit % divisor == 0) return unit / divisor;
-  return unit >= size ? ceil_div(size, divisor) : 1;
+  return unit >= size && size > 0 ? ceil_div(size, divisor) : 1;
 }
 
 Level level_in_blocks(const Level& level, Index line, Index line_blocks, Index divisor) {
@@ -32,14 +32,24 @@ Level level_in_blocks(const Level& level, Index line, Index line_blocks, Index d
     segment.unit = unit_in_blocks(segment.unit.value_or(level.unit), segment.size, divisor);
     segment.size = ceil_div(segment.size, divisor);
   }
-  if (level.pad_to || level.pad_rows) {
+  if (level.stride > 1 && line_blocks % checked_mul(level.stride, level.axis_size) != 0) {
+    // Stride asks for more than its equal parts need: 20 over 2 with stride 2 and units of 2 balanced is 2 segments of
+    // 5 blocks.
+    out.segments.assign(static_cast<std::size_t>(level.stride), {line / level.stride / divisor, {}, {}});
+    out.stride = 1;
+  }
+  if (level.pad_to && *level.pad_to % divisor == 0) {
+    out.pad_to = *level.pad_to / divisor;
+  } else if (level.pad_to || level.pad_rows) {
     // Each coordinate stores ceil(w / k) blocks: the rest of them is padding.
-    Level padded = level;
     DimCut alone;
-    alone.levels = {std::move(padded)};
+    alone.levels = {level};
     const Index width = stored_lengths(alone, line).front();
     out.pad_to.reset();
-    out.pad_rows = checked_mul(level.axis_size, ceil_div(width, divisor)) - line_blocks;
+    if (level.pad_rows && *level.pad_rows % divisor == 0 && width % divisor == 0)
+      out.pad_rows = *level.pad_rows / divisor;
+    else
+      out.pad_rows = checked_mul(level.axis_size, ceil_div(width, divisor)) - line_blocks;
   }
   return out;
 }
