@@ -173,7 +173,7 @@ TEST_CASE("blocks of a padded dim are padded on their own") {
   CHECK(target_shards(plan, "g.weight") == Shards{"[0-16]", "[16-32]", "[32-40 +8]", "[+16]"});
   CHECK(target_shards(plan, "g.scale") == Shards{"[0-2]", "[2-4]", "[4-5 +1]", "[+2]"});
   layout::DimCut padded = even("gtp", 4);
-  padded.levels[0].pad_rows = 3;
+  padded.levels[0].pad_to = 2;
   CHECK(placed(plan, "g.scale") == std::vector<layout::DimCut>{padded});
 
   const BoundPlan vocabulary =
