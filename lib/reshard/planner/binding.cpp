@@ -122,7 +122,16 @@ BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, con
   }
   std::sort(out.tensors.begin(), out.tensors.end(),
             [](const BoundTensor& a, const BoundTensor& b) { return a.target_name < b.target_name; });
-  out.layouts = solver.take_pairs();
+  std::vector<LayoutPair> pairs = solver.take_pairs();
+  std::vector<std::size_t> new_position(pairs.size(), kNoRule);
+  for (BoundTensor& tensor : out.tensors) {
+    std::size_t& position = new_position[tensor.layout];
+    if (position == kNoRule) {
+      position = out.layouts.size();
+      out.layouts.push_back(std::move(pairs[tensor.layout]));
+    }
+    tensor.layout = position;
+  }
   list_left_out(plan, catalog, matches, out);
   out.warnings = binding_warnings(plan, bound, solver.source_axes(), solver.target_axes());
   return out;

@@ -90,13 +90,13 @@ void check_entries(const std::vector<GroupMember>& members, const GroupShape& sh
     }
 }
 
-void note_fallbacks(std::string_view side, const GroupShape& shape, const GroupCut& cut,
+void note_fallbacks(std::string_view side, const GroupShape& shape, const GroupCut& cut, const layout::Mesh& mesh,
                     std::vector<std::string>& fallbacks) {
   for (const GroupCut::Dim& dim : cut.dims) {
     DimCut resolved = dim.cut;
     std::vector<std::string> fallen_back;
     layout::resolve_fallbacks(resolved, shape.of(dim.name).size, fallen_back);
-    for (const std::string& axis : fallen_back) fallbacks.push_back(replicate_text(side, axis));
+    for (const std::string& axis : fallen_back) fallbacks.push_back(replicate_text(side, axis, mesh));
     if (repeats(resolved, shape.of(dim.name).size))
       fallbacks.push_back(repeat_text(side, fmt::format("dim '{}'", dim.name), resolved.levels.front()));
   }
@@ -133,12 +133,11 @@ std::vector<UnitLayout> lay_out_group(const UnitWork& work, Solution& solution) 
       unit.source = std::move(from[m]);
       unit.target = std::move(to[m]);
     }
-    note_fallbacks("source", shape, source, solution.fallbacks);
-    note_fallbacks("target", wanted, target, solution.fallbacks);
+    note_fallbacks("source", shape, source, source_mesh, solution.fallbacks);
+    note_fallbacks("target", wanted, target, target_mesh, solution.fallbacks);
     return out;
   } catch (const Error& error) {
-    for (const Issue& issue : error.issues())
-      solution.faults.push_back({0, issue.code, fmt::format("{}: {}", side, issue.message)});
+    add_faults(error, 0, fmt::format("{}: ", side), solution.faults);
     return {};
   }
 }

@@ -15,10 +15,6 @@ using layout::TensorCut;
 
 namespace {
 
-void add_faults(const Error& error, std::size_t tensor, const std::string& prefix, std::vector<Fault>& faults) {
-  for (const Issue& issue : error.issues()) faults.push_back({tensor, issue.code, prefix + issue.message});
-}
-
 /// All that the solution of a unit depends on, as bytes.
 std::string key_of(const Unit& unit, const SourceCatalog& catalog) {
   std::string out;
@@ -76,8 +72,9 @@ void share_sizes(std::vector<DimCut>& source, std::vector<DimCut>& target, std::
 
 }  // namespace
 
-std::string replicate_text(std::string_view side, const std::string& axis) {
-  return fmt::format("{}: '{}' cannot cut as asked and is ignored (`fallback: replicate`)", side, axis);
+std::string replicate_text(std::string_view side, const std::string& axis, const layout::Mesh& mesh) {
+  return fmt::format("{}: '{}' of size {} cannot cut as asked and is ignored (`fallback: replicate`)", side, axis,
+                     mesh.axis_size(axis).value_or(1));
 }
 
 std::string repeat_text(std::string_view side, const std::string& dim, const layout::Level& level) {
@@ -131,8 +128,10 @@ std::optional<UnitLayout> lay_out_tensor(const UnitWork& work, Solution& solutio
     if (repeats(target.dims[dim], shape[dim]))
       solution.fallbacks.push_back(repeat_text("target", name, target.dims[dim].levels.front()));
   }
-  for (const std::string& axis : out.source.fallen_back) solution.fallbacks.push_back(replicate_text("source", axis));
-  for (const std::string& axis : out.target.fallen_back) solution.fallbacks.push_back(replicate_text("target", axis));
+  for (const std::string& axis : out.source.fallen_back)
+    solution.fallbacks.push_back(replicate_text("source", axis, *work.source->mesh));
+  for (const std::string& axis : out.target.fallen_back)
+    solution.fallbacks.push_back(replicate_text("target", axis, *work.target->mesh));
   return out;
 }
 

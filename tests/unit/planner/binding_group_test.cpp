@@ -195,7 +195,8 @@ TEST_CASE("a group falls back as a whole") {
   CHECK(
       lines(plan.warnings) ==
       Lines{
-          "W_FALLBACK: p.yaml:1: target: 'tp' cannot cut as asked and is ignored (`fallback: replicate`): 'g.bias', "
+          "W_FALLBACK: p.yaml:1: target: 'tp' of size 3 cannot cut as asked and is ignored (`fallback: replicate`): "
+          "'g.bias', "
           "'g.weight'",
           "W_AXIS_IDLE: p.yaml: target axis 'tp' of size 3 cuts nothing: every tensor is stored once per coordinate"});
   CHECK(codes(group("", "tp=3", "shard: {out: tp}, members: {weight: out in, bias: out}"),
@@ -250,6 +251,23 @@ TEST_CASE("the target may give a member other dims") {
                                catalog(1, {everywhere("g.weight", 1, {4, 8}), everywhere("g.scale", 1, {4, 2})}));
   CHECK(target_shards(plan, "g.weight") == Shards{"[0-4, 0-4]", "[0-4, 4-8]"});
   CHECK(target_shards(plan, "g.scale") == Shards{"[0-4, 0-2]", "[0-4, 0-2]"});
+}
+
+TEST_CASE("a target that numbers groups locally stores their members so") {
+  const BoundPlan plan = bound(R"(
+reshard: 1
+source: {}
+target: {axes: [ep=2]}
+tensors:
+  - match: "e.*"
+    target: {owner: {ep: {index: $1, count: 4, numbering: local}}}
+    members: {weight: out in}
+    rename: "x.$1.mlp"
+)",
+                               catalog(1, {everywhere("e.3.weight", 1, {4, 4})}));
+  CHECK(plan.tensors.at(0).target_name == "x.3.mlp.weight");
+  CHECK(plan.tensors.at(0).target_stored_name == "x.1.mlp.weight");
+  CHECK(target_shards(plan, "x.3.mlp.weight") == Shards{"-", "[0-4, 0-4]"});
 }
 
 TEST_CASE("grouped experts keep group and owner together") {
