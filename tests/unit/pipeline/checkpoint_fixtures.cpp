@@ -22,14 +22,14 @@ TemporaryDirectory::~TemporaryDirectory() {
 
 pipeline::Formats test_formats() {
   std::vector<std::unique_ptr<format::FileFormat>> formats;
-  formats.push_back(std::make_unique<format::SafetensorsFormat>());
+  formats.push_back(format::make_safetensors());
   return pipeline::Formats(std::move(formats));
 }
 
 void write_checkpoint(const fs::path& path, std::vector<format::NewTensor> tensors) {
   format::NewFile file;
   file.tensors = std::move(tensors);
-  format::SafetensorsFormat().create(path, file);
+  format::make_safetensors()->create(path, file);
 }
 
 PreparedPlan prepare_plan(std::string_view yaml, const fs::path& source, pipeline::PrepareOptions options) {
