@@ -20,10 +20,13 @@ TemporaryDirectory::~TemporaryDirectory() {
   fs::remove_all(path_, error);
 }
 
-pipeline::Formats test_formats() {
-  std::vector<std::unique_ptr<format::FileFormat>> formats;
-  formats.push_back(format::make_safetensors());
-  return pipeline::Formats(std::move(formats));
+const pipeline::Formats& test_formats() {
+  static const pipeline::Formats formats = [] {
+    std::vector<std::unique_ptr<format::FileFormat>> list;
+    list.push_back(format::make_safetensors());
+    return pipeline::Formats(std::move(list));
+  }();
+  return formats;
 }
 
 void write_checkpoint(const fs::path& path, std::vector<format::NewTensor> tensors) {
