@@ -47,12 +47,13 @@ class RunCommand : public Command {
     const std::unique_ptr<pipeline::Hooks> hooks = test_hooks(communicator.rank());
     options.hooks = hooks.get();
 
+    const pipeline::Formats formats = known_formats();
     pipeline::RunResult result;
     {
       Progress progress(first && !common.quiet);
       options.progress_bytes = &progress.done_bytes;
       options.progress_total = &progress.total_bytes;
-      result = pipeline::run(options, known_formats(), communicator);
+      result = pipeline::run(options, formats, communicator);
     }
     if (!first) return 0;
     if (common.report == Report::kText) print_warnings(common, result.prepared->warnings);

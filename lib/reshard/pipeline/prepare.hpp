@@ -48,7 +48,7 @@ struct Prepared {
   std::vector<Warning> warnings;
 };
 
-/// Errors: all that a plan and a checkpoint can have wrong; nothing is written.
+/// Errors: all that a plan and a checkpoint can have wrong; nothing is written. `formats` outlives the result.
 std::unique_ptr<Prepared> prepare(plan::ParallelPlan plan, const PrepareOptions& options, const Formats& formats);
 
 /// The source directory: of the options, else of the plan. Errors: kUsage where neither says one.

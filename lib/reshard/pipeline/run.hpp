@@ -47,7 +47,7 @@ struct RunResult {
 };
 
 /// Collective. Errors: those of prepare, Staging, the transports; all processes throw the same one. Nothing is published unless
-/// everything was written, flushed and its digests agreed.
+/// everything was written, flushed and its digests agreed. `formats` outlives the result.
 RunResult run(const RunOptions& options, const Formats& formats, exchange::Communicator& communicator);
 
 }  // namespace reshard::pipeline

@@ -127,7 +127,7 @@ class DimReader {
       level.axis = written.axis;
       level.axis_size = scope_.size_of(written.axis, written.at, faults_);
       level.fallback = scope_.fallback;
-      read_level(level, written.options, faults_);
+      read_level(level, written.options, scope_.side, faults_);
       if (const auto pad = written.options.find("pad_total"); pad != written.options.end())
         cut_.pad_total = read_integer(pad->second, 1, faults_, ErrorCode::kPad);
       if (const auto value = written.options.find("pad_value"); value != written.options.end())

@@ -16,6 +16,7 @@ namespace reshard::plan {
 struct AxisScope {
   const layout::Mesh* here = nullptr;   ///< of the side that is read
   const layout::Mesh* other = nullptr;  ///< of the other side: an axis that only it has counts as size 1 here
+  std::string side;                     ///< "source" or "target", for messages
   std::string view;                     ///< of the rule, for messages
   layout::Fallback fallback = layout::Fallback::kError;  ///< where a level says nothing
 

@@ -86,9 +86,10 @@ Notation notation_of(std::string_view file_name) {
 
 Value read_document(std::string_view text, Notation notation, std::string_view name) {
   TextCheck(text, name).run();
-  if (notation == Notation::kJson) return parse_json(text, name, JsonLimits{kMaxDepth});
-  Value value = parse_yaml(text, name, YamlLimits{kMaxDepth});
-  if (value.is_null()) throw Error(Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", name), "", "the plan is empty"});
+  Value value = notation == Notation::kJson ? parse_json(text, name, JsonLimits{kMaxDepth})
+                                            : parse_yaml(text, name, YamlLimits{kMaxDepth});
+  if (notation == Notation::kYaml && value.is_null())
+    throw Error(Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", name), "", "the plan is empty"});
   return value;
 }
 

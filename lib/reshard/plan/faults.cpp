@@ -26,6 +26,8 @@ std::size_t edits(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+constexpr std::size_t kMaxFaults = 10000;
+
 /// Long enough for every key and axis name; a megabyte of text is quoted by its beginning.
 constexpr std::size_t kQuoted = 100;
 
@@ -65,7 +67,7 @@ std::string suggestion(std::string_view name, std::span<const std::string> names
   const std::optional<std::string> best = nearest(name, names);
   if (!best || name.size() > kQuoted) return "";
   const bool close = edits(name, *best) <= std::max<std::size_t>(1, std::max(name.size(), best->size()) / 3);
-  return close ? fmt::format("; did you mean '{}'?", *best) : "";
+  return close ? fmt::format(" (did you mean '{}'?)", *best) : "";
 }
 
 void Faults::add(ErrorCode code, const Node& at, std::string_view message) {
@@ -73,13 +75,19 @@ void Faults::add(ErrorCode code, const Node& at, std::string_view message) {
 }
 
 void Faults::add(ErrorCode code, Position position, std::string_view path, std::string_view message) {
+  ++reports_;
   std::string where = position.line > 0 ? fmt::format("{}:{}:{}", source_, position.line, position.column) : source_;
   std::string text = path.empty() ? std::string(message) : fmt::format("{}: {}", path, message);
+  if (entries_.size() >= kMaxFaults) {
+    ++not_listed_;
+    return;
+  }
   if (!seen_.emplace(code, where, text).second) return;
   entries_.push_back({position, Issue{code, std::move(where), "", std::move(text)}});
 }
 
 void Faults::add_option(ErrorCode code, std::string_view where, std::string message) {
+  ++reports_;
   entries_.push_back({Position{}, Issue{code, std::string(where), "", std::move(message)}});
 }
 
@@ -91,6 +99,7 @@ void Faults::throw_if_any() const {
   });
   std::vector<Issue> issues;
   for (Entry& entry : sorted) issues.push_back(std::move(entry.issue));
+  if (not_listed_ > 0) issues.back().message += fmt::format("; {} more faults are not listed", not_listed_);
   throw Error(Exit::kPlan, std::move(issues));
 }
 
@@ -181,6 +190,14 @@ bool expect_map(const Node& node, std::string_view what, Faults& faults) {
   if (!node->is_object())
     faults.add(ErrorCode::kSchema, node, fmt::format("found {}, expected {}", describe(*node), what));
   return node->is_object();
+}
+
+bool expect_small_map(const Node& node, std::string_view what, Faults& faults) {
+  if (!expect_map(node, what, faults)) return false;
+  if (node->object().size() <= kMaxEntries) return true;
+  faults.add(ErrorCode::kSchema, node,
+             fmt::format("a map of {} entries, at most {} are read", node->object().size(), kMaxEntries));
+  return false;
 }
 
 bool expect_list(const Node& node, std::string_view what, Faults& faults) {

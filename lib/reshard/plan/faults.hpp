@@ -3,6 +3,7 @@
 // fields so that all refusals read alike: "tensors[3].shard.0.unit: found 4.0 (float), expected an integer of 1 or
 // more".
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -38,7 +39,7 @@ std::string join(std::span<const std::string> names);
 /// The name that needs the fewest edits; nothing where `names` is empty.
 std::optional<std::string> nearest(std::string_view name, std::span<const std::string> names);
 
-/// "; did you mean 'unit'?" where a name is close enough to be meant, else nothing.
+/// " (did you mean 'unit'?)" where a name is close enough to be meant, else nothing.
 std::string suggestion(std::string_view name, std::span<const std::string> names);
 
 class Faults {
@@ -46,14 +47,14 @@ class Faults {
   /// `source` names the text in places: "plan.yaml:7:5".
   explicit Faults(std::string_view source) : source_(source) {}
 
-  /// Equal faults (both sides of a rule read the same text) count once.
+  /// Equal faults (both sides of a rule read the same text) count once. Beyond 10,000 they are only counted.
   void add(ErrorCode code, const Node& at, std::string_view message);
   void add(ErrorCode code, Position position, std::string_view path, std::string_view message);
   /// A fault without a place in the text: `where` is an option of the command line.
   void add_option(ErrorCode code, std::string_view where, std::string message);
 
-  bool empty() const { return entries_.empty(); }
-  std::size_t size() const { return entries_.size(); }
+  /// How often something was reported, equal faults too: whether a part of the plan was read without fault.
+  std::size_t reports() const { return reports_; }
   /// All faults in one Error with exit 3, in the order of the text.
   void throw_if_any() const;
 
@@ -66,6 +67,8 @@ class Faults {
   std::string source_;
   std::vector<Entry> entries_;
   std::set<std::tuple<ErrorCode, std::string, std::string>> seen_;
+  std::size_t reports_ = 0;
+  std::size_t not_listed_ = 0;
 };
 
 /// An item of a list or a member of a map.
@@ -97,6 +100,9 @@ std::optional<bool> read_boolean(const Node& node, Faults& faults);
 /// The position of the string in `choices`.
 std::optional<std::size_t> read_choice(const Node& node, std::span<const std::string> choices, Faults& faults);
 bool expect_map(const Node& node, std::string_view what, Faults& faults);
+/// A map with free keys: one with more than kMaxEntries is refused, so that pairwise checks of entries stay cheap.
+bool expect_small_map(const Node& node, std::string_view what, Faults& faults);
+inline constexpr std::size_t kMaxEntries = 1024;
 bool expect_list(const Node& node, std::string_view what, Faults& faults);
 
 }  // namespace reshard::plan

@@ -26,8 +26,8 @@ const std::vector<std::string> kSegmentKeys = {"size", "unit", "fallback"};
 
 class LevelReader {
  public:
-  LevelReader(Level& level, const LevelOptions& options, Faults& faults)
-      : level_(level), options_(options), faults_(faults) {}
+  LevelReader(Level& level, const LevelOptions& options, std::string_view side, Faults& faults)
+      : level_(level), options_(options), side_(side), faults_(faults) {}
 
   void run() {
     if (const Node* unit = find("unit")) level_.unit = read_integer(*unit, 1, faults_).value_or(1);
@@ -89,11 +89,11 @@ class LevelReader {
       }
       return;
     }
-    const std::size_t faults_before = faults_.size();
+    const std::size_t reports_before = faults_.reports();
     std::vector<Index> shares;
     for (std::size_t i = 0; i < node->array().size(); ++i)
       shares.push_back(read_integer(child(node, i), 0, faults_).value_or(0));
-    if (faults_.size() > faults_before) return;
+    if (faults_.reports() > reports_before) return;
     level_.split = Split::kShares;
     check_shares(node, shares);
     // Over one coordinate there is one share, whatever the other side's numbers are.
@@ -105,8 +105,8 @@ class LevelReader {
       faults_.add(ErrorCode::kSchema, node, "the shares add up to 0, expected one share per coordinate, not all 0");
     } else if (level_.axis_size > 1 && static_cast<Index>(shares.size()) != level_.axis_size) {
       faults_.add(ErrorCode::kOwner, node,
-                  fmt::format("{} shares, axis '{}' has {} coordinates; expected one share per coordinate",
-                              shares.size(), level_.axis, level_.axis_size));
+                  fmt::format("{} shares, axis '{}' has {} coordinates in the {}; expected one share per coordinate",
+                              shares.size(), level_.axis, level_.axis_size, side_));
     }
   }
 
@@ -167,6 +167,7 @@ class LevelReader {
 
   Level& level_;
   const LevelOptions& options_;
+  std::string_view side_;
   Faults& faults_;
 };
 
@@ -187,8 +188,8 @@ bool is_of_whole_dim(std::string_view key) {
   return key == "packed" || key == "padding" || key == "pad_value" || key == "pad_total";
 }
 
-void read_level(Level& level, const LevelOptions& options, Faults& faults) {
-  LevelReader(level, options, faults).run();
+void read_level(Level& level, const LevelOptions& options, std::string_view side, Faults& faults) {
+  LevelReader(level, options, side, faults).run();
 }
 
 std::optional<Fallback> read_fallback(const Node& node, Faults& faults) {

@@ -21,10 +21,10 @@ const std::vector<std::string>& last_axis_keys();
 /// Keys of first_axis_keys that a dim has once, so that a level further in cannot carry them.
 bool is_of_whole_dim(std::string_view key);
 
-/// Reads `options` into a level whose axis and size are set. Reports kSchema (kinds, options that exclude each other),
-/// kSegmentSum, kStride, kPad, kOwner (shares), kSeqLayout. What belongs to the dim (`pad_total`, `pad_value`) is read
-/// by read_dim.
-void read_level(layout::Level& level, const LevelOptions& options, Faults& faults);
+/// Reads `options` into a level whose axis and size (on `side`) are set. Reports kSchema (kinds, options that exclude
+/// each other), kSegmentSum, kStride, kPad, kOwner (shares), kSeqLayout. What belongs to the dim (`pad_total`,
+/// `pad_value`) is read by read_dim.
+void read_level(layout::Level& level, const LevelOptions& options, std::string_view side, Faults& faults);
 
 /// `error`, `replicate`, `repeat`.
 std::optional<layout::Fallback> read_fallback(const Node& node, Faults& faults);

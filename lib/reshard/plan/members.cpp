@@ -61,9 +61,10 @@ std::vector<MemberDim> read_dims(const Node& node, Faults& faults) {
 }  // namespace
 
 std::vector<Member> read_members(const Node& node, Faults& faults) {
-  const std::size_t faults_before = faults.size();
+  const std::size_t reports_before = faults.reports();
   std::vector<Member> members;
-  if (!expect_map(node, "a map of suffixes to dims, as in {weight: out in, \"bias?\": out}", faults)) return members;
+  if (!expect_small_map(node, "a map of suffixes to dims, as in {weight: out in, \"bias?\": out}", faults))
+    return members;
   if (node->object().empty()) faults.add(ErrorCode::kSchema, node, "an empty map, expected the members of the group");
   for (const Value::Member& entry : node->object()) {
     const Node at = child(node, entry);
@@ -79,7 +80,7 @@ std::vector<Member> read_members(const Node& node, Faults& faults) {
     member.dims = read_dims(at, faults);
     members.push_back(std::move(member));
   }
-  if (faults.size() > faults_before) members.clear();
+  if (faults.reports() > reports_before) members.clear();
   return members;
 }
 

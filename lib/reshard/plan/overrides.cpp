@@ -51,7 +51,7 @@ void merge_entry(Value::Object& dims, const Value::Member& change) {
     return;
   }
   if (entry == dims.end()) entry = dims.insert(dims.end(), {change.key, Value(), change.position});
-  if (!change.value.is_object()) {
+  if (!change.value.is_object() || change.value.object().size() > kMaxEntries) {
     *entry = change;
     return;
   }
@@ -74,7 +74,8 @@ void merge_entry(Value::Object& dims, const Value::Member& change) {
 }  // namespace
 
 Value merge_shard(const Value& base, const Value& overrides) {
-  if (!overrides.is_object()) return overrides;
+  // What is too large to be a map of dims is refused by its reader.
+  if (!overrides.is_object() || overrides.object().size() > kMaxEntries) return overrides;
   Value merged = base.is_object() ? base : Value(Value::Object{});
   merged.position = overrides.position;
   for (const Value::Member& change : overrides.object()) merge_entry(merged.object(), change);

@@ -22,18 +22,19 @@ constexpr std::string_view kForm =
     "expected \"k/count\" with a capture or an integer, as in \"$1/32\" or \"0/32\", or a map "
     "with 'index' and 'count' or 'split'";
 
+/// An integer of 0 or more as JSON writes it.
 std::optional<Index> whole_number(std::string_view text) {
   Index number = 0;
   const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (fault != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (text.size() > 1 && text.front() == '0') return std::nullopt;
+  if (number < 0 || text.front() == '-' || (text.size() > 1 && text.front() == '0')) return std::nullopt;
   return number;
 }
 
 class OwnerReader {
  public:
-  OwnerReader(OwnerRule& owner, std::size_t captures, Faults& faults)
-      : owner_(owner), captures_(captures), faults_(faults) {}
+  OwnerReader(OwnerRule& owner, std::string_view side, std::size_t captures, Faults& faults)
+      : owner_(owner), side_(side), captures_(captures), faults_(faults) {}
 
   void read(const Node& node) {
     if (node->is_object()) {
@@ -73,7 +74,7 @@ class OwnerReader {
   }
 
   void read_long(const Node& node) {
-    const std::size_t faults_before = faults_.size();
+    const std::size_t reports_before = faults_.reports();
     const Fields fields(node, kKeys, faults_);
     const auto index = fields.require("index", faults_);
     const auto count = fields.find("count");
@@ -88,7 +89,7 @@ class OwnerReader {
         fault(ErrorCode::kSchema, *numbering,
               "'local' numbers are taken from names: 'index' must be a capture, as in $1");
     }
-    if (faults_.size() > faults_before) return;
+    if (faults_.reports() > reports_before) return;
     if (!split) check_count(*count);
     check_indices(*index);
   }
@@ -126,7 +127,7 @@ class OwnerReader {
 
   void read_split(const Node& node, bool count_given) {
     if (!expect_list(node, "a list with the numbers of every coordinate", faults_)) return;
-    const std::size_t faults_before = faults_.size();
+    const std::size_t reports_before = faults_.reports();
     std::vector<Index> split;
     Index sum = 0;
     for (std::size_t i = 0; i < node->array().size(); ++i) {
@@ -138,15 +139,15 @@ class OwnerReader {
         return;
       }
     }
-    if (faults_.size() > faults_before) return;
+    if (faults_.reports() > reports_before) return;
     if (sum == 0) {
       fault(ErrorCode::kOwner, node, "the shares add up to 0");
     } else if (count_given && owner_.count > 0 && owner_.count != sum) {
       fault(ErrorCode::kOwner, node, fmt::format("the shares add up to {}, 'count' is {}", sum, owner_.count));
     } else if (owner_.axis_size > 1 && static_cast<Index>(split.size()) != owner_.axis_size) {
       fault(ErrorCode::kOwner, node,
-            fmt::format("{} shares, axis '{}' has {} coordinates; expected one share per coordinate", split.size(),
-                        owner_.axis, owner_.axis_size));
+            fmt::format("{} shares, axis '{}' has {} coordinates in the {}; expected one share per coordinate",
+                        split.size(), owner_.axis, owner_.axis_size, side_));
     }
     owner_.count = sum;
     // Over one coordinate there is one share, whatever the other side's numbers are.
@@ -156,10 +157,11 @@ class OwnerReader {
   void check_count(const Node& node) {
     if (owner_.count % owner_.axis_size == 0) return;
     fault(ErrorCode::kOwner, node,
-          fmt::format("{} numbers over axis '{}' of size {}: expected a multiple of {}, or the numbers of every "
-                      "coordinate, as in "
-                      "{{index: ..., split: [...]}}",
-                      owner_.count, owner_.axis, owner_.axis_size, owner_.axis_size));
+          fmt::format(
+              "{} numbers over axis '{}' of size {} in the {}: expected a multiple of {}, or the numbers of every "
+              "coordinate, as in "
+              "{{index: ..., split: [...]}}",
+              owner_.count, owner_.axis, owner_.axis_size, side_, owner_.axis_size));
   }
 
   void check_indices(const Node& node) {
@@ -170,6 +172,7 @@ class OwnerReader {
   }
 
   OwnerRule& owner_;
+  std::string_view side_;
   std::size_t captures_;
   Faults& faults_;
 };
@@ -178,13 +181,13 @@ class OwnerReader {
 
 std::vector<OwnerRule> read_owners(const Node& node, const AxisScope& scope, std::size_t captures, Faults& faults) {
   std::vector<OwnerRule> owners;
-  if (!expect_map(node, "a map of axes to \"k/count\", as in {pp: \"$1/32\"}", faults)) return owners;
+  if (!expect_small_map(node, "a map of axes to \"k/count\", as in {pp: \"$1/32\"}", faults)) return owners;
   for (const Value::Member& member : node->object()) {
     const Node at = child(node, member);
     OwnerRule owner;
     owner.axis = member.key;
     owner.axis_size = scope.size_of(member.key, Node{at.value, at.path, member.position}, faults);
-    OwnerReader(owner, captures, faults).read(at);
+    OwnerReader(owner, scope.side, captures, faults).read(at);
     owners.push_back(std::move(owner));
   }
   return owners;

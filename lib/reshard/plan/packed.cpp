@@ -21,7 +21,7 @@ void read_boundaries(const Node& node, std::vector<Index>& numbers, std::string&
     return;
   }
   if (!expect_list(node, "a list of integers or the name of a tensor", faults)) return;
-  const std::size_t faults_before = faults.size();
+  const std::size_t reports_before = faults.reports();
   for (std::size_t i = 0; i < node->array().size(); ++i) {
     const Node at = child(node, i);
     const auto number = read_integer(at, 0, faults, ErrorCode::kSeqLayout);
@@ -30,7 +30,7 @@ void read_boundaries(const Node& node, std::vector<Index>& numbers, std::string&
                  fmt::format("{} after {}: cumulative lengths do not decrease", *number, numbers.back()));
     numbers.push_back(number.value_or(numbers.empty() ? 0 : numbers.back()));
   }
-  if (faults.size() > faults_before) return;
+  if (faults.reports() > reports_before) return;
   if (numbers.size() < 2)
     faults.add(ErrorCode::kSeqLayout, node,
                fmt::format("{} entries, expected 0 and then the end of every sequence", numbers.size()));
@@ -62,13 +62,13 @@ void check_padded(const Node& node, const layout::PackedSequences& packed, Fault
 std::optional<layout::PackedSequences> read_packed(const Node& node, Faults& faults) {
   const Fields fields(node, kKeys, faults);
   if (!fields.is_map()) return std::nullopt;
-  const std::size_t faults_before = faults.size();
+  const std::size_t reports_before = faults.reports();
   layout::PackedSequences packed;
   if (const auto actual = fields.require("cu_seqlens", faults))
     read_boundaries(*actual, packed.cu_seqlens, packed.cu_seqlens_tensor, faults);
   if (const auto padded = fields.find("cu_seqlens_padded")) {
     read_boundaries(*padded, packed.cu_seqlens_padded, packed.cu_seqlens_padded_tensor, faults);
-    if (faults.size() == faults_before) check_padded(*padded, packed, faults);
+    if (faults.reports() == reports_before) check_padded(*padded, packed, faults);
   }
   return packed;
 }

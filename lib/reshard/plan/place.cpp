@@ -92,11 +92,14 @@ std::size_t mesh_position(const layout::Mesh& mesh, const std::string& axis) {
 
 std::vector<DimRule> read_place(const Node& node, const AxisScope& scope, Faults& faults) {
   std::vector<DimRule> rules;
-  if (!expect_map(node, "a map of axes to placements, as in {tp: \"shard(0)\"}", faults)) return rules;
+  if (!expect_small_map(node, "a map of axes to placements, as in {tp: \"shard(0)\"}", faults)) return rules;
   std::vector<Placed> placed;
   for (const Value::Member& member : node->object()) {
     const Node at = child(node, member);
     std::optional<Placed> placement = read_placement(at, faults);
+    // In YAML flow style an unquoted comma ends a placement and makes a key without value of the rest: one fault is
+    // enough.
+    if (!placement && member.value.is_null()) continue;
     const Index size = scope.size_of(member.key, Node{at.value, at.path, member.position}, faults);
     if (!placement || placement->dim.empty()) continue;
     placement->level.axis = member.key;

@@ -33,22 +33,24 @@ class PlacementReader {
 
   Placement run() {
     placement_.view = read_view(words_, rule_, scope_, faults_);
-    axes_ = AxisScope{&scope_.here->mesh_of(placement_.view), &scope_.other->mesh_of(scope_.other_view),
+    axes_ = AxisScope{&scope_.here->mesh_of(placement_.view), &scope_.other->mesh_of(scope_.other_view), scope_.side,
                       placement_.view, scope_.fallback};
     if (words_.members) placement_.members = read_members(part(rule_, "members", *words_.members), faults_);
+    names_ = dim_names(placement_.members);
     if (words_.shard) read_shard(part(rule_, "shard", *words_.shard));
     if (words_.place) read_places(part(rule_, "place", *words_.place));
     if (words_.owner) {
       const Node owner = part(rule_, "owner", *words_.owner);
       placement_.owners = read_owners(owner, axes_, scope_.captures, faults_);
-      for (const OwnerRule& rule : placement_.owners) use_axis(rule.axis, "says which ranks have the tensor", owner);
+      for (std::size_t i = 0; i < placement_.owners.size(); ++i)
+        use_axis(placement_.owners[i].axis, "says which ranks have the tensor", child(owner, owner->object()[i]));
     }
     return std::move(placement_);
   }
 
  private:
   void read_shard(const Node& node) {
-    if (!expect_map(node, "a map of dims to axes, as in {0: tp}", faults_)) return;
+    if (!expect_small_map(node, "a map of dims to axes, as in {0: tp}", faults_)) return;
     for (const Value::Member& member : node->object()) {
       const Node at = child(node, member);
       check_dim(member.key, Node{at.value, at.path, member.position});
@@ -69,10 +71,9 @@ class PlacementReader {
 
   void check_dim(const std::string& dim, const Node& at) {
     if (words_.members) {
-      const std::vector<std::string> names = dim_names(placement_.members);
-      if (!names.empty() && std::find(names.begin(), names.end(), dim) == names.end())
+      if (!names_.empty() && std::find(names_.begin(), names_.end(), dim) == names_.end())
         faults_.add(ErrorCode::kDimRange, at,
-                    fmt::format("no member has a dim '{}'{}; dims: {}", dim, suggestion(dim, names), join(names)));
+                    fmt::format("no member has a dim '{}'{}; dims: {}", dim, suggestion(dim, names_), join(names_)));
     } else if (is_variable_name(dim)) {
       faults_.add(ErrorCode::kDimRange, at,
                   fmt::format("'{}' is no dim: dims are integers (0, 1, -1); names need 'members'", dim));
@@ -98,6 +99,7 @@ class PlacementReader {
   Faults& faults_;
   AxisScope axes_;
   Placement placement_;
+  std::vector<std::string> names_;  ///< of the members' dims
   std::map<std::string, std::string> uses_;
 };
 
@@ -134,7 +136,7 @@ Placement read_placement(const Value& value, const Side& side, std::string_view 
        {std::pair("view", &words.view), std::pair("shard", &words.shard), std::pair("owner", &words.owner)})
     if (const auto given = fields.find(key); given && !(*given)->is_null()) *word = **given;
   const Side nothing;
-  const PlacementScope scope{&side, &nothing, "", 0, layout::Fallback::kError};
+  const PlacementScope scope{&side, &nothing, "manifest", "", 0, layout::Fallback::kError};
   Placement placement = read_placement(words, node, scope, faults);
   faults.throw_if_any();
   return placement;

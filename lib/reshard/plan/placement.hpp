@@ -30,6 +30,7 @@ struct Placement {
 struct PlacementScope {
   const Side* here = nullptr;
   const Side* other = nullptr;
+  std::string side;          ///< "source" or "target", for messages
   std::string other_view;    ///< the rule's view on the other side
   std::size_t captures = 0;  ///< of the rule's pattern
   layout::Fallback fallback = layout::Fallback::kError;

@@ -47,13 +47,15 @@ class PlanReader {
   }
 
   void read_sides(const Fields& fields) {
-    if (const auto source = fields.find("source")) plan_.source = read_side(*source, Role::kSource, faults_);
-    if (options_.manifest_source && !plan_.source.axes_given) {
-      plan_.source.mesh = options_.manifest_source->mesh;
-      plan_.source.views = options_.manifest_source->views;
+    const Side* manifest = options_.manifest_source ? &*options_.manifest_source : nullptr;
+    if (const auto source = fields.find("source")) {
+      plan_.source = read_side(*source, Role::kSource, manifest, faults_);
+    } else if (manifest != nullptr) {
+      plan_.source.mesh = manifest->mesh;
+      plan_.source.views = manifest->views;
     }
     const auto target = fields.require("target", faults_);
-    if (target) plan_.target = read_side(*target, Role::kTarget, faults_);
+    if (target) plan_.target = read_side(*target, Role::kTarget, nullptr, faults_);
     if (options_.target_format) {
       const auto& known = format_names();
       if (std::find(known.begin(), known.end(), *options_.target_format) == known.end())
@@ -75,10 +77,19 @@ class PlanReader {
   ParallelPlan plan_;
 };
 
+/// Readers of text know no phase; here whatever they refuse is a fault of the plan alone.
+Value read_text(std::string_view text, Notation notation, std::string_view name) {
+  try {
+    return read_document(text, notation, name);
+  } catch (const Error& error) {
+    throw Error(Exit::kPlan, error.issues());
+  }
+}
+
 }  // namespace
 
 ParallelPlan read_plan(std::string_view text, Notation notation, std::string_view name, const PlanOptions& options) {
-  const Value written = read_document(text, notation, name);
+  const Value written = read_text(text, notation, name);
   Faults faults(name);
   const Variables variables = read_variables(written, options.variables, faults);
   const Value root = substitute(written, variables, faults);

@@ -115,7 +115,7 @@ Rule read_rule(const Node& node, std::size_t number, const RuleScope& scope, Fau
   layout::Fallback fallback = scope.fallback;
   if (const auto given = fields.find("fallback")) fallback = read_default_fallback(*given, faults);
 
-  const std::size_t faults_before = faults.size();
+  const std::size_t reports_before = faults.reports();
   const SideWords base = base_words(fields, faults);
   const auto source_changes = fields.find("source");
   const auto target_changes = fields.find("target");
@@ -123,13 +123,13 @@ Rule read_rule(const Node& node, std::size_t number, const RuleScope& scope, Fau
   const SideWords target = target_changes ? merge_words(base, *target_changes, faults) : base;
 
   const std::size_t captures = rule.match.captures();
-  PlacementScope source_scope{scope.source, scope.target, "", captures, fallback};
-  PlacementScope target_scope{scope.target, scope.source, "", captures, fallback};
+  PlacementScope source_scope{scope.source, scope.target, "source", "", captures, fallback};
+  PlacementScope target_scope{scope.target, scope.source, "target", "", captures, fallback};
   source_scope.other_view = read_view(target, node, target_scope, faults);
   target_scope.other_view = read_view(source, node, source_scope, faults);
   rule.source = read_placement(source, node, source_scope, faults);
   rule.target = read_placement(target, node, target_scope, faults);
-  if (faults.size() > faults_before) return rule;
+  if (faults.reports() > reports_before) return rule;
   check_members_agree(rule, node, faults);
   share_sizes(rule, node, faults);
   return rule;

@@ -19,6 +19,7 @@ using layout::Mesh;
 
 const std::vector<std::string> kKeys = {"axes", "ranks", "views", "format", "files", "max_file_size", "path"};
 constexpr std::string_view kAxisForm = "expected \"name=size\", as in \"tp=4\"";
+constexpr std::size_t kMaxAxes = 64;
 constexpr Index kMaxRanks = Index{1} << 31;
 
 /// Names of files that a target has anyway: its manifest and the journal of its staging directory.
@@ -74,6 +75,10 @@ std::vector<Axis> read_axes(const Node& node, Faults& faults) {
   if (!expect_list(node, "a list of \"name=size\", outermost first", faults)) return axes;
   Index product = 1;
   bool too_large = false;
+  if (node->array().size() > kMaxAxes) {
+    faults.add(ErrorCode::kSchema, node, fmt::format("{} axes, at most {} are read", node->array().size(), kMaxAxes));
+    return axes;
+  }
   for (std::size_t i = 0; i < node->array().size(); ++i) {
     const Node item = child(node, i);
     const std::optional<Axis> axis = read_axis(item, faults);
@@ -96,10 +101,10 @@ std::vector<Axis> read_axes(const Node& node, Faults& faults) {
 Mesh read_mesh(std::vector<Axis> axes, const std::optional<Node>& ranks_node, Faults& faults) {
   if (!ranks_node || !expect_list(*ranks_node, "a list of rank numbers", faults)) return Mesh(std::move(axes));
   std::vector<Index> ranks;
-  const std::size_t faults_before = faults.size();
+  const std::size_t reports_before = faults.reports();
   for (std::size_t i = 0; i < (*ranks_node)->array().size(); ++i)
     ranks.push_back(read_integer(child(*ranks_node, i), 0, faults, ErrorCode::kRanks).value_or(0));
-  if (faults.size() > faults_before) return Mesh(std::move(axes));
+  if (faults.reports() > reports_before) return Mesh(std::move(axes));
   if (ranks.empty()) {
     faults.add(ErrorCode::kRanks, *ranks_node, fmt::format("an empty list, the mesh has {} ranks", Mesh(axes).size()));
     return Mesh(std::move(axes));
@@ -112,17 +117,17 @@ Mesh read_mesh(std::vector<Axis> axes, const std::optional<Node>& ranks_node, Fa
   }
 }
 
-std::vector<View> read_views(const Node& node, const Mesh& mesh, bool mesh_is_whole, Faults& faults) {
+std::vector<View> read_views(const Node& node, const Mesh& mesh, bool mesh_is_good, Faults& faults) {
   std::vector<View> views;
-  if (!expect_map(node, "a map of view names to lists of \"name=size\"", faults)) return views;
+  if (!expect_small_map(node, "a map of view names to lists of \"name=size\"", faults)) return views;
   for (const Value::Member& member : node->object()) {
     const Node at = child(node, member);
-    const std::size_t faults_before = faults.size();
+    const std::size_t reports_before = faults.reports();
     std::vector<Axis> axes = read_axes(at, faults);
     Mesh view(axes);
     // A view factors positions, as the axes do: a rank has one position, whatever numbers the files carry.
     if (view.size() == mesh.size()) view = Mesh(std::move(axes), mesh.ranks());
-    if (mesh_is_whole && faults.size() == faults_before && view.size() != mesh.size())
+    if (mesh_is_good && faults.reports() == reports_before && view.size() != mesh.size())
       faults.add(ErrorCode::kMeshWorld, at,
                  fmt::format("view '{}' has {} ranks, the side's axes have {}; a view factors the same ranks",
                              member.key, view.size(), mesh.size()));
@@ -185,20 +190,30 @@ const std::vector<std::string>& format_names() {
   return names;
 }
 
-Side read_side(const Node& node, Role role, Faults& faults) {
+Side read_side(const Node& node, Role role, const Side* inherited, Faults& faults) {
   Side side;
   const Fields fields(node, kKeys, faults);
   if (!fields.is_map()) return side;
-  const std::size_t faults_before = faults.size();
+  const std::size_t reports_before = faults.reports();
   std::vector<Axis> axes;
   if (const auto given = fields.find("axes")) {
     side.axes_given = true;
     axes = read_axes(*given, faults);
+  } else if (inherited != nullptr) {
+    axes = inherited->mesh.axes();
   }
-  side.mesh = read_mesh(std::move(axes), fields.find("ranks"), faults);
-  // What a faulty mesh or a manifest's says of the product is not known.
-  const bool mesh_is_whole = faults.size() == faults_before && (side.axes_given || role == Role::kTarget);
-  if (const auto views = fields.find("views")) side.views = read_views(*views, side.mesh, mesh_is_whole, faults);
+  // What is wrong with the axes is wrong with their product too: nothing is said of it twice.
+  const bool axes_are_good = faults.reports() == reports_before;
+  const auto ranks = fields.find("ranks");
+  if (inherited != nullptr && !side.axes_given && !ranks) {
+    side.mesh = inherited->mesh;
+  } else {
+    side.mesh = read_mesh(std::move(axes), axes_are_good ? ranks : std::nullopt, faults);
+  }
+  if (const auto views = fields.find("views")) side.views = read_views(*views, side.mesh, axes_are_good, faults);
+  if (inherited != nullptr && !side.axes_given)
+    for (const View& view : inherited->views)
+      if (!side.has_view(view.name)) side.views.push_back(view);
   if (const auto format = fields.find("format"))
     if (const auto choice = read_choice(*format, format_names(), faults)) side.format = format_names()[*choice];
   if (const auto files = fields.find("files")) side.files = read_files(*files, side, role, faults);
@@ -217,7 +232,7 @@ Side read_side(const Node& node, Role role, Faults& faults) {
 
 Side read_side(const Value& value, Role role, std::string_view source) {
   Faults faults(source);
-  Side side = read_side(Node{&value, "", value.position}, role, faults);
+  Side side = read_side(Node{&value, "", value.position}, role, nullptr, faults);
   faults.throw_if_any();
   return side;
 }

@@ -36,8 +36,9 @@ struct Side {
 
 enum class Role { kSource, kTarget };
 
-/// What can be read of a side; all that is wrong goes to `faults`.
-Side read_side(const Node& node, Role role, Faults& faults);
+/// What can be read of a side; all that is wrong goes to `faults`. `inherited`, where there is one, supplies the mesh
+/// where `axes` is left out, and the views that the side does not define.
+Side read_side(const Node& node, Role role, const Side* inherited, Faults& faults);
 
 /// Same, of a value that stands alone (a manifest's mesh). Throws what is wrong: kSchema, kMeshSize, kAxisDup, kRanks,
 /// kMeshWorld.

@@ -11,6 +11,8 @@ namespace reshard::plan {
 namespace {
 
 constexpr std::string_view kOpen = "${";
+/// What a faulty expression counts as: legal wherever a number is, so that one fault stays one.
+constexpr std::int64_t kStandIn = 1;
 
 /// Replaces strings below a node. Recursion is bounded by the readers' depth limit.
 class Substitution {
@@ -52,9 +54,12 @@ class Substitution {
 
   Value string(const Node& node) {
     const std::string& written = node->string();
-    const bool whole = written.starts_with(kOpen) && written.find('}') == written.size() - 1;  // "${a}", not "${a}${b}"
-    if (!whole) return Value(text(written, node));
-    return Value(evaluated(written.substr(kOpen.size(), written.size() - kOpen.size() - 1), node));
+    const bool opens = written.starts_with(kOpen);
+    const std::size_t close = written.find('}');
+    if (opens && close == written.size() - 1)  // "${a}", not "${a}${b}"
+      return Value(evaluated(written.substr(kOpen.size(), close - kOpen.size()), node));
+    std::string replaced = text(written, node);
+    return opens && close == std::string::npos ? Value(kStandIn) : Value(std::move(replaced));
   }
 
   std::string text(std::string_view written, const Node& at) {
@@ -74,13 +79,12 @@ class Substitution {
     }
   }
 
-  /// 1 after a fault: it is legal wherever a number is, so that one fault stays one.
   std::int64_t evaluated(std::string_view expression, const Node& at) {
     try {
       return evaluate(expression, variables_);
     } catch (const Error& error) {
       faults_.add(error.issues().front().code, at, error.issues().front().message);
-      return 1;
+      return kStandIn;
     }
   }
 

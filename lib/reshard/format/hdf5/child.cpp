@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -71,7 +72,8 @@ wire::Request request_for(const fs::path& path, const ReadOptions& options) {
 
 }  // namespace
 
-Child::Child(fs::path binary, std::chrono::milliseconds patience) : binary_(std::move(binary)), patience_(patience) {}
+Child::Child(fs::path binary, std::optional<std::chrono::milliseconds> patience)
+    : binary_(std::move(binary)), patience_(patience) {}
 
 Child::~Child() {
   stop();
@@ -103,7 +105,11 @@ std::string Child::stop() {
   // A child that broke off the connection is about to end by itself and tells why; any other is told to end.
   int status = 0;
   pid_t ended = 0;
-  for (int i = 0; i < 20 && (ended = ::waitpid(pid, &status, WNOHANG)) == 0; ++i) ::usleep(5000);
+  for (auto pause = std::chrono::microseconds(200); pause.count() < 200'000; pause *= 2) {
+    ended = ::waitpid(pid, &status, WNOHANG);
+    if (ended != 0) break;
+    std::this_thread::sleep_for(pause);
+  }
   if (ended == 0) {
     ::kill(pid, SIGKILL);
     while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -125,8 +131,8 @@ void Child::fail(const fs::path& path) {
 std::string Child::ask(const fs::path& path, const wire::Request& request, std::int64_t limit_bytes,
                        std::int64_t file_bytes) {
   if (pid_ < 0) start();
-  const auto processor_limit = kRequestSeconds + std::chrono::seconds(file_bytes >> 24);
-  const auto deadline = Channel::Clock::now() + patience_ + 4 * processor_limit;
+  const auto deadline =
+      Channel::Clock::now() + patience_.value_or(std::chrono::minutes(1) + 4 * processor_limit(file_bytes));
   if (!channel_.send(wire::encode(request), {}, deadline)) fail(path);
   std::optional<std::string> reply = channel_.receive(limit_bytes, deadline);
   if (!reply || reply->empty()) fail(path);

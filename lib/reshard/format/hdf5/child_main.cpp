@@ -95,7 +95,7 @@ class Server {
     if (kLimitsAddressSpace) set_soft_limit(RLIMIT_AS, base_bytes_ + static_cast<rlim_t>(file_bytes) + kSpareBytes);
     struct timespec used {};
     ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-    const auto seconds = used.tv_sec + 1 + hdf5::kRequestSeconds.count() + (file_bytes >> 24);
+    const auto seconds = used.tv_sec + 1 + hdf5::processor_limit(file_bytes).count();
     set_soft_limit(RLIMIT_CPU, static_cast<rlim_t>(seconds));
   }
 

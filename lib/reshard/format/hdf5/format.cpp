@@ -113,7 +113,10 @@ class Hdf5 : public FileFormat {
     return hdf5::create_file(fmt::format("/proc/self/fd/{}", descriptor), file);
   }
 
-  FileLayout create(const fs::path& path, const NewFile& file) const override { return hdf5::create_file(path, file); }
+  FileLayout create(const fs::path& path, const NewFile& file) const override {
+    File::create(path).close();  // the library would follow a link at this place; this call does not
+    return hdf5::create_file(path, file);
+  }
 
  private:
   fs::path child_binary_;

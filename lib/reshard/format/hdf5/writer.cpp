@@ -55,8 +55,6 @@ Handle link_properties() {
 class Writer {
  public:
   explicit Writer(const fs::path& path) : where_(path.string()) {
-    // The library would follow a link at this place; this call does not.
-    File::create(path).close();
     const Handle properties = group_properties(H5P_FILE_CREATE);
     const Handle access = file_access();
     file_ = Handle(H5Fcreate(where_.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose);
