@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <numeric>
 #include <string>
@@ -18,6 +19,7 @@ namespace reshard::layout {
 namespace {
 
 constexpr Index kMaxProbeWork = Index{1} << 22;  // coordinates looked at while searching for lengths that fit
+constexpr std::size_t kMaxProgressions = 64;     // beyond them, candidates are all lengths between their ends
 constexpr std::size_t kNamedRanks = 8;           // stored lengths written into a message
 
 // first, first + step, ..., last: lengths that may fit.
@@ -25,6 +27,8 @@ struct Progression {
   Index first = 0;
   Index last = 0;
   Index step = 1;
+
+  friend auto operator<=>(const Progression&, const Progression&) = default;
 };
 
 using Candidates = std::optional<std::vector<Progression>>;  // nothing: any length
@@ -32,6 +36,23 @@ using Candidates = std::optional<std::vector<Progression>>;  // nothing: any len
 bool holds(const std::vector<Progression>& set, Index x) {
   return std::any_of(set.begin(), set.end(),
                      [&](const Progression& p) { return p.first <= x && x <= p.last && (x - p.first) % p.step == 0; });
+}
+
+Progression hull(const std::vector<Progression>& set) {
+  Progression out{set.front().first, set.front().last, 1};
+  for (const Progression& p : set) {
+    out.first = std::min(out.first, p.first);
+    out.last = std::max(out.last, p.last);
+  }
+  return out;
+}
+
+// The same set without repetitions, or all between its ends where it is too many pieces.
+std::vector<Progression> simplified(std::vector<Progression> set) {
+  std::sort(set.begin(), set.end());
+  set.erase(std::unique(set.begin(), set.end()), set.end());
+  if (set.size() > kMaxProgressions) return {hull(set)};
+  return set;
 }
 
 // A superset of what both hold: the shorter of two progressions that overlap, cut to the overlap. The lengths that come
@@ -48,7 +69,7 @@ std::vector<Progression> intersect(const std::vector<Progression>& a, const std:
       if (first > limit) continue;
       out.push_back({first, first + (limit - first) / coarse.step * coarse.step, coarse.step});
     }
-  return out;
+  return simplified(std::move(out));
 }
 
 // Works from the stored lengths of the innermost level outwards to the lengths of the line that a dim starts as.
@@ -127,7 +148,7 @@ class CandidateFinder {
           if (n % units == 0) out.push_back({units * unit, units * unit, 1});
     }
     if (level.fallback == Fallback::kReplicate) out.insert(out.end(), part.begin(), part.end());
-    return out;
+    return simplified(std::move(out));
   }
 
   Candidates uneven(const Level& level, const std::vector<Candidates>& parts, const Candidates& same) {
@@ -138,16 +159,12 @@ class CandidateFinder {
         return std::nullopt;
       }
       if (part->empty()) return std::vector<Progression>{};
-      Progression hull = part->front();
-      for (const Progression& p : *part) {
-        hull.first = std::min(hull.first, p.first);
-        hull.last = std::max(hull.last, p.last);
-      }
-      sum = {checked_add(sum.first, hull.first), checked_add(sum.last, hull.last), 1};
+      const Progression ends = hull(*part);
+      sum = {checked_add(sum.first, ends.first), checked_add(sum.last, ends.last), 1};
     }
     std::vector<Progression> out = {sum};
     if (level.fallback == Fallback::kReplicate && same) out.insert(out.end(), same->begin(), same->end());
-    return out;
+    return simplified(std::move(out));
   }
 
   static Index physical_total(const PackedSequences& packed) {
