@@ -53,7 +53,8 @@ class Identifier {
     Identity identity{tensor,         match.rule, match.member, entry.name, match.prefix, match.prefix,
                       match.captures, {},         {},           {},         {},           {}};
     if (entry.refusal) {
-      issues_.add(match.rule, entry.refusal->code, entry.name, entry.refusal->message);
+      issues_.add(match.rule, entry.refusal->code, entry.name,
+                  fmt::format("{} (in {})", entry.refusal->message, entry.refusal->where));
       return;
     }
     if (match.rule == kNoRule) {
