@@ -2,8 +2,10 @@
 shards, and back to the full checkpoint. What each rank must hold is written here from the model's rule, index by index."""
 
 import itertools
+import json
+import re
 
-from support import PAD, REPOSITORY, Case, Tensor, iota, noise, read_safetensors, snapshot, take, tensor
+from support import ELEMENT_BYTES, PAD, REPOSITORY, Case, Tensor, count, iota, noise, read_safetensors, snapshot, take, tensor
 
 CONFIGS = REPOSITORY / "configs"
 
@@ -702,6 +704,107 @@ class CpContiguous(ContextParallel):
 
     def test_to_other_sizes(self):
         self.there_and_back((4, 2, True), (2, 4, False), (2, 4, True), (1, 4, False), (2, 1, True), (1, 1, False))
+
+
+class RealSizes(Case):
+    """The plans with their defaults on the headers of a real model (the data is a hole in the file)."""
+
+    def headers(self, shapes):
+        """A full checkpoint: shapes by name, BF16 or (dtype, shape)."""
+        entries, end = {}, 0
+        for name, shape in shapes.items():
+            dtype, shape = shape if isinstance(shape[0], str) else ("BF16", shape)
+            size = count(shape) * ELEMENT_BYTES[dtype]
+            entries[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [end, end + size]}
+            end += size
+        header = json.dumps(entries).encode()
+        path = self.dir / "model.safetensors"
+        with open(path, "wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            file.truncate(8 + len(header) + end)
+        return path
+
+    def check(self, config, shapes, settings, expected):
+        """`expected`: the stored shapes of target rank 0."""
+        options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        result = self.reshard("plan", CONFIGS / config, "--source", self.headers(shapes), "--report", "json", *options)
+        self.assert_exit(result, 0)
+        found = {value["name"]: value for value in result.json()["tensors"]}
+        self.assertEqual(set(found), set(shapes))
+        self.assertEqual({name: found[name]["target_shard_shape"] for name in expected}, expected)
+
+    def layer_0(self, hidden, vocabulary, attention, **more):
+        return {"model.embed_tokens.weight": (vocabulary, hidden), "lm_head.weight": (vocabulary, hidden), "model.norm.weight": (hidden,),
+                **attention_shapes("model.layers.0.self_attn", hidden, *attention), **{f"model.layers.0.{name}": shape for name, shape in more.items()}}
+
+    def test_llama_3_8b_on_16_ranks(self):
+        shapes = self.layer_0(4096, 128256, (32, 8, 128), **{"mlp.gate_proj.weight": (14336, 4096), "mlp.up_proj.weight": (14336, 4096), "mlp.down_proj.weight": (4096, 14336)})
+        self.check("llama3-tp.yaml", shapes, {"source_tp": 1, "target_tp": 16}, {
+            "model.layers.0.self_attn.q_proj.weight": [256, 4096], "model.layers.0.self_attn.k_proj.weight": [128, 4096],
+            "model.layers.0.self_attn.o_proj.weight": [4096, 256], "model.layers.0.mlp.down_proj.weight": [4096, 896]})
+
+    def test_qwen3_30b_a3b(self):
+        experts = {f"mlp.experts.{expert}.{name}.weight": shape for expert in range(128)
+                   for name, shape in (("gate_proj", (768, 2048)), ("up_proj", (768, 2048)), ("down_proj", (2048, 768)))}
+        shapes = self.layer_0(2048, 151936, (32, 4, 128), **{"mlp.gate.weight": (128, 2048), "self_attn.q_norm.weight": (128,)}, **experts)
+        self.check("qwen3-moe.yaml", shapes, {}, {"model.layers.0.self_attn.k_proj.weight": [256, 2048], "model.layers.0.mlp.experts.15.up_proj.weight": [768, 2048]})
+
+    def test_deepseek_v3(self):
+        shapes = {"model.embed_tokens.weight": (129280, 7168), "lm_head.weight": (129280, 7168), "model.norm.weight": (7168,)}
+
+        def add(name, out, columns):
+            shapes[f"{name}.weight"] = ("F8_E4M3", (out, columns))
+            shapes[f"{name}.weight_scale_inv"] = ("F32", (-(-out // 128), -(-columns // 128)))
+
+        for layer in (0, 3):
+            attention, mlp = f"model.layers.{layer}.self_attn", f"model.layers.{layer}.mlp"
+            for name, out, columns in (("q_a_proj", 1536, 7168), ("q_b_proj", 24576, 1536), ("kv_a_proj_with_mqa", 576, 7168), ("kv_b_proj", 32768, 512), ("o_proj", 7168, 16384)):
+                add(f"{attention}.{name}", out, columns)
+            for prefix, ffn in ([(mlp, 18432)] if layer == 0 else [(f"{mlp}.shared_experts", 2048), *((f"{mlp}.experts.{expert}", 2048) for expert in range(256))]):
+                add(f"{prefix}.gate_proj", ffn, 7168)
+                add(f"{prefix}.up_proj", ffn, 7168)
+                add(f"{prefix}.down_proj", 7168, ffn)
+        shapes |= {"model.layers.3.mlp.gate.weight": (256, 7168), "model.layers.3.mlp.gate.e_score_correction_bias": ("F32", (256,))}
+        attention = "model.layers.0.self_attn"
+        self.check("deepseek-v3.yaml", shapes, {"target_tp": 16, "target_ep": 32}, {
+            f"{attention}.q_b_proj.weight": [1536, 1536], f"{attention}.q_b_proj.weight_scale_inv": [12, 12], f"{attention}.kv_b_proj.weight_scale_inv": [16, 4],
+            f"{attention}.kv_a_proj_with_mqa.weight_scale_inv": [5, 56], f"{attention}.o_proj.weight_scale_inv": [56, 8],
+            "model.layers.0.mlp.gate_proj.weight_scale_inv": [9, 56], "model.layers.3.mlp.shared_experts.down_proj.weight": [7168, 128],
+            "model.layers.3.mlp.experts.7.down_proj.weight": [7168, 2048]})
+
+    def test_gpt_oss_20b(self):
+        attention = {"self_attn.q_proj.bias": (4096,), "self_attn.k_proj.bias": (512,), "self_attn.v_proj.bias": (512,), "self_attn.o_proj.bias": (2880,),
+                     "self_attn.sinks": (64,), "mlp.router.weight": (32, 2880), "mlp.router.bias": (32,),
+                     "mlp.experts.gate_up_proj_bias": (32, 5760), "mlp.experts.down_proj_bias": (32, 2880)}
+        fp4 = {"mlp.experts.gate_up_proj_blocks": ("U8", (32, 5760, 90, 16)), "mlp.experts.gate_up_proj_scales": ("U8", (32, 5760, 90)),
+               "mlp.experts.down_proj_blocks": ("U8", (32, 2880, 90, 16)), "mlp.experts.down_proj_scales": ("U8", (32, 2880, 90))}
+        experts = "model.layers.0.mlp.experts"
+        self.check("gpt-oss-mxfp4.yaml", self.layer_0(2880, 201088, (64, 8, 64), **attention, **fp4), {}, {
+            f"{experts}.gate_up_proj_blocks": [32, 1472, 90, 16], f"{experts}.gate_up_proj_bias": [32, 1472], f"{experts}.down_proj_blocks": [32, 2880, 23, 16],
+            f"{experts}.down_proj_bias": [32, 2880], "model.layers.0.self_attn.sinks": [16]})
+        bf16 = {"mlp.experts.gate_up_proj": (32, 2880, 5760), "mlp.experts.down_proj": (32, 2880, 2880)}
+        self.check("gpt-oss.yaml", self.layer_0(2880, 201088, (64, 8, 64), **attention, **bf16), {}, {
+            f"{experts}.gate_up_proj": [16, 2880, 2880], f"{experts}.down_proj": [16, 1440, 2880], f"{experts}.down_proj_bias": [16, 2880]})
+
+    def test_llama_2_7b_with_a_second_cut(self):
+        shapes = {"embedding.word_embeddings.weight": (32000, 4096), "output_layer.weight": (32000, 4096), "decoder.final_layernorm.weight": (4096,)}
+        for name, shape in (("self_attention.linear_qkv", (12288, 4096)), ("self_attention.linear_proj", (4096, 4096)), ("mlp.linear_fc1", (22016, 4096)), ("mlp.linear_fc2", (4096, 11008))):
+            shapes[f"decoder.layers.0.{name}.weight"] = shape
+        self.check("megatron-gtp.yaml", shapes, {"source_tp": 1, "source_gtp": 1, "target_tp": 2, "target_gtp": 3}, {
+            "decoder.layers.0.mlp.linear_fc1.weight": [3680, 4096], "decoder.layers.0.mlp.linear_fc2.weight": [1376, 5504],
+            "decoder.layers.0.self_attention.linear_qkv.weight": [2048, 4096], "embedding.word_embeddings.weight": [5344, 4096]})
+
+
+class ReadmeTable(Case):
+    def test_every_rule_of_the_table_of_layouts(self):
+        section = (REPOSITORY / "README.md").read_text(encoding="utf-8").split("\n## Layouts\n")[1].split("\n## ")[0]
+        rules = re.findall(r"`(\{match: .*?\})`(?=[ ,|])", section)
+        self.assertGreaterEqual(len(rules), 30)
+        side = "{axes: [pp=2, dp=2, cp=2, gtp=2, tp=4], views: {expert: [pp=2, ep=8, etp=4]}}"
+        for rule in rules:
+            with self.subTest(rule=rule):
+                plan = self.plan(f"reshard: 1\nsource: {side}\ntarget: {side}\ntensors:\n  - {rule}\n")
+                self.assert_exit(self.reshard("plan", plan, "--check"), 0)
 
 
 class Coverage(Case):
