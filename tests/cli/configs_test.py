@@ -5,7 +5,7 @@ import itertools
 import json
 import re
 
-from support import ELEMENT_BYTES, PAD, REPOSITORY, Case, Tensor, count, iota, noise, read_safetensors, snapshot, take, tensor
+from support import DATA, ELEMENT_BYTES, PAD, REPOSITORY, Case, Tensor, count, iota, noise, read_safetensors, snapshot, take, tensor
 
 CONFIGS = REPOSITORY / "configs"
 
@@ -793,6 +793,27 @@ class RealSizes(Case):
         self.check("megatron-gtp.yaml", shapes, {"source_tp": 1, "source_gtp": 1, "target_tp": 2, "target_gtp": 3}, {
             "decoder.layers.0.mlp.linear_fc1.weight": [3680, 4096], "decoder.layers.0.mlp.linear_fc2.weight": [1376, 5504],
             "decoder.layers.0.self_attention.linear_qkv.weight": [2048, 4096], "embedding.word_embeddings.weight": [5344, 4096]})
+
+
+class RealCheckpoints(Case):
+    """The plans give what other software holds on each rank (tests/data/real/README.md)."""
+
+    def check(self, config, checkpoint, expected, **settings):
+        options = [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+        target = self.convert(CONFIGS / config, DATA / "real" / checkpoint / "full", *options)
+        theirs = sorted((DATA / "real" / checkpoint / expected).glob("rank-*.safetensors"))
+        self.assertEqual(len(theirs), settings["target_tp"])
+        self.assert_files(target, [read_safetensors(path) for path in theirs])
+
+    def test_llama_of_transformers(self):
+        self.check("llama3-tp.yaml", "llama", "tp2-transformers", source_tp=1, target_tp=2, head_dim=8, kv_heads=2)
+        self.check("llama3-tp.yaml", "llama", "tp4-expected", source_tp=1, target_tp=4, head_dim=8, kv_heads=2)
+
+    def test_phi3_of_transformers(self):
+        self.check("phi3.yaml", "phi3", "tp4-expected", target_tp=4, q_heads=8, kv_heads=2, head_dim=8, ffn=96)
+
+    def test_mamba2_of_transformers(self):
+        self.check("mamba2.yaml", "mamba2", "tp2-expected", target_tp=2, heads=8, head_dim=16, groups=2, state=16)
 
 
 class ReadmeTable(Case):
