@@ -273,6 +273,12 @@ std::string stored_text(std::span<const Index> stored) {
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
+// " (8 in all)" where the shards leave only one length.
+std::string implied_text(const Candidates& candidates) {
+  if (!candidates || candidates->size() != 1 || candidates->front().first != candidates->front().last) return "";
+  return fmt::format(" ({} in all)", candidates->front().last);
+}
+
 struct Hint {
   const char* source;
   Index length;
@@ -316,8 +322,8 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
     if (fits(cut, hints.front().length, by_tuple, &why)) return hints.front().length;
     const bool segments = !cut.levels.empty() && !cut.levels.front().segments.empty();
     refuse(segments && why.code == ErrorCode::kShape ? ErrorCode::kSegmentSum : why.code,
-           fmt::format("{} is {}, but the ranks store {}: {}", hints.front().source, hints.front().length,
-                       stored_text(stored), why.message));
+           fmt::format("{} is {}, but the ranks store {}{}: {}", hints.front().source, hints.front().length,
+                       stored_text(stored), implied_text(candidates), why.message));
   }
   if (!candidates || finder.open)
     refuse(ErrorCode::kMissing,
