@@ -217,13 +217,14 @@ class Drawer {
     std::vector<DimCut> cuts(shape.size());
     std::vector<std::string> entries;
     const auto rank = static_cast<Index>(shape.size());
+    const bool from_the_end = random_.chance(25);  // one way throughout: 0 and -2 of a matrix is E_DIM_DUP
     for (const layout::Axis& axis : axes) {
       if (shape.empty() || random_.chance(25)) {
         if (random_.chance(50)) entries.push_back(fmt::format(R"("{}": "replicate")", axis.name));
         continue;
       }
       const Index d = random_.between(0, rank - 1);
-      const Index key = random_.chance(25) ? d - rank : d;
+      const Index key = from_the_end ? d - rank : d;
       layout::Level level;
       level.axis = axis.name;
       level.axis_size = axis.size;
@@ -403,7 +404,7 @@ class Drawer {
       default: break;
     }
     layout::Level& last = cut.levels.back();
-    if (random_.chance(30) && last.unit == 1 && last.segments.empty() && last.stride == 1 &&
+    if (random_.chance(30) && last.unit == 1 && last.split == layout::Split::kEven && last.segments.empty() && last.stride == 1 &&
         last.layout == layout::SequenceLayout::kContiguous) {
       last.pad_to = k;
       if (random_.chance(40)) cut.fill = layout::Fill::kLast;
