@@ -119,8 +119,9 @@ std::string to_line(const Warning& warning) {
 
 Error::Error(Issue issue) : Error(std::vector<Issue>{std::move(issue)}) {}
 
-Error::Error(std::vector<Issue> issues)
-    : Error(issues.empty() ? Exit::kInternal : default_exit(issues.front().code), std::move(issues)) {}
+Error::Error(std::vector<Issue> issues) : Error(Exit::kInternal, std::move(issues)) {
+  if (!issues_.empty()) exit_ = default_exit(issues_.front().code);
+}
 
 Error::Error(Exit exit, std::vector<Issue> issues) : issues_(std::move(issues)), exit_(exit) {
   for (const Issue& issue : issues_) {

@@ -164,7 +164,7 @@ Recorded read_manifest(const fs::path& path) {
     return {plan::read_side(Value(std::move(side)), plan::Role::kSource, path.string()),
             recorded_shapes(path, *tensors)};
   } catch (const Error& error) {
-    if (error.exit() != Exit::kPlan) throw;
+    if (default_exit(error.issues().front().code) != Exit::kPlan) throw;
     // Faults of a plan, found in a file of a checkpoint.
     std::vector<Issue> issues = error.issues();
     for (Issue& issue : issues) issue.code = ErrorCode::kFormat;

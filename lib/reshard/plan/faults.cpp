@@ -30,10 +30,17 @@ constexpr std::size_t kMaxFaults = 10000;
 
 /// Long enough for every key and axis name; a megabyte of text is quoted by its beginning.
 constexpr std::size_t kQuoted = 100;
+constexpr std::size_t kMaxMessage = 2000;
+
+/// The beginning of a long text, cut between characters.
+std::string clipped(std::string_view text, std::size_t limit) {
+  if (text.size() <= limit) return std::string(text);
+  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xc0U) == 0x80) --limit;
+  return fmt::format("{}...", text.substr(0, limit));
+}
 
 std::string quoted(std::string_view text) {
-  if (text.size() <= kQuoted) return fmt::format("'{}'", text);
-  return fmt::format("'{}...' ({} bytes)", text.substr(0, kQuoted), text.size());
+  return fmt::format("'{}'", clipped(text, kQuoted));
 }
 
 }  // namespace
@@ -77,7 +84,8 @@ void Faults::add(ErrorCode code, const Node& at, std::string_view message) {
 void Faults::add(ErrorCode code, Position position, std::string_view path, std::string_view message) {
   ++reports_;
   std::string where = position.line > 0 ? fmt::format("{}:{}:{}", source_, position.line, position.column) : source_;
-  std::string text = path.empty() ? std::string(message) : fmt::format("{}: {}", path, message);
+  const std::string said = clipped(message, kMaxMessage);
+  std::string text = path.empty() ? said : fmt::format("{}: {}", clipped(path, kMaxMessage), said);
   if (entries_.size() >= kMaxFaults) {
     ++not_listed_;
     return;
@@ -109,9 +117,10 @@ Node child(const Node& parent, std::size_t index) {
 }
 
 Node child(const Node& parent, const Value::Member& member) {
+  const std::string key = clipped(member.key, kQuoted);
   // The place of an empty YAML value is that of whatever follows it; its key says more.
   const bool own_place = member.value.position.line > 0 && !member.value.is_null();
-  return {&member.value, parent.path.empty() ? member.key : fmt::format("{}.{}", parent.path, member.key),
+  return {&member.value, parent.path.empty() ? key : fmt::format("{}.{}", parent.path, key),
           own_place ? member.value.position : member.position};
 }
 

@@ -18,6 +18,8 @@ using layout::Index;
 constexpr std::string_view kTokens =
     "a token is a dim name, name/k (stored size = dim / k, rounded up) or '.' (never cut)";
 
+constexpr std::size_t kMaxDims = 64;
+
 std::optional<MemberDim> read_token(std::string_view token) {
   if (token == ".") return MemberDim{};
   const std::size_t slash = std::min(token.find('/'), token.size());
@@ -45,12 +47,18 @@ std::vector<MemberDim> read_dims(const Node& node, Faults& faults) {
     const std::string_view token = text.substr(begin, end - begin);
     begin = end + 1;
     if (token.empty()) continue;
+    if (dims.size() == kMaxDims) {
+      faults.add(ErrorCode::kSchema, node, fmt::format("more than {} dims", kMaxDims));
+      return dims;
+    }
     const std::optional<MemberDim> dim = read_token(token);
     if (!dim) {
       faults.add(ErrorCode::kSchema, node, fmt::format("'{}' in '{}': {}", token, text, kTokens));
+      return dims;
     } else if (!dim->name.empty() &&
                std::any_of(dims.begin(), dims.end(), [&](const MemberDim& known) { return known.name == dim->name; })) {
       faults.add(ErrorCode::kSchema, node, fmt::format("dim '{}' stands twice in '{}'", dim->name, text));
+      return dims;
     } else {
       dims.push_back(*dim);
     }

@@ -31,12 +31,18 @@ const RE2& yaml_number() {
   return pattern;
 }
 
+/// Most scalars are words; they need no grammar.
+bool may_be_number(std::string_view text) {
+  return !text.empty() && std::string_view("+-.0123456789").find(text.front()) != std::string_view::npos;
+}
+
 }  // namespace
 
 std::optional<Value> plain_scalar(std::string_view text) {
   if (text.empty() || text == "~" || text == "null") return Value();
   if (text == "true") return Value(true);
   if (text == "false") return Value(false);
+  if (!may_be_number(text)) return Value(std::string(text));
   const re2::StringPiece piece(text.data(), text.size());
   if (!RE2::FullMatch(piece, json_number())) return Value(std::string(text));
   if (RE2::FullMatch(piece, json_integer())) {
@@ -54,6 +60,7 @@ std::optional<Value> plain_scalar(std::string_view text) {
 }
 
 bool is_foreign_number(std::string_view text) {
+  if (!may_be_number(text)) return false;
   const re2::StringPiece piece(text.data(), text.size());
   return RE2::FullMatch(piece, yaml_number()) && !RE2::FullMatch(piece, json_number());
 }

@@ -95,6 +95,7 @@ class Builder : public YAML::EventHandler {
           at, fmt::format("'{}' is a number in some versions of YAML and none in JSON; write a number as JSON does "
                           "(4, -1, 0.5), or quote it to make it text",
                           text));
+    if (!plain) refuse_open_quote(mark);
     if (key_is_next()) {
       if (plain && text == "<<") place_.refuse(at, "a merge key ('<<') is not allowed; write the keys out");
       add_key(text, at);
@@ -154,6 +155,22 @@ class Builder : public YAML::EventHandler {
                          text_[static_cast<std::size_t>(mark.pos)] == '!';
     if ((tag != "?" && tag != "!" && !tag.empty()) || (tag == "!" && written))
       place_.refuse(position_of(mark), "a tag ('!name') is not allowed; quote text that begins with '!'");
+  }
+
+  /// yaml-cpp takes the end of the file for the end of a quoted scalar; to us the file has been cut short.
+  void refuse_open_quote(const YAML::Mark& mark) const {
+    std::size_t at = static_cast<std::size_t>(std::max(mark.pos, 0));
+    if (at >= text_.size() || (text_[at] != '"' && text_[at] != '\'')) return;  // block text
+    const char quote = text_[at];
+    for (++at; at < text_.size(); ++at) {
+      const bool escape = quote == '"' ? text_[at] == '\\' : text_.substr(at, 2) == "''";
+      if (escape) {
+        ++at;
+      } else if (text_[at] == quote) {
+        return;
+      }
+    }
+    place_.refuse(position_of(mark), "a quoted text begins here and is never closed");
   }
 
   /// The null word at a mark, or nothing.

@@ -7,13 +7,13 @@
 #include <set>
 #include <utility>
 
-#include "reshard/planner/binding_group.hpp"
 #include "reshard/planner/binding_identity.hpp"
 #include "reshard/planner/binding_issues.hpp"
 #include "reshard/planner/binding_match.hpp"
 #include "reshard/planner/binding_owners.hpp"
 #include "reshard/planner/binding_solver.hpp"
 #include "reshard/planner/binding_text.hpp"
+#include "reshard/planner/binding_units.hpp"
 #include "reshard/planner/binding_warnings.hpp"
 
 namespace reshard::planner {
@@ -53,10 +53,10 @@ class MissingNumbers {
     for (const Identity& identity : *identities_)
       if (identity.rule == rule) seen.insert(captured_number(owner, identity.captures));
     std::vector<Index> missing;
-    for (Index number = 0; number < number_count(owner); ++number)
+    for (Index number = 0; number < owner.count; ++number)
       if (!seen.contains(number)) missing.push_back(number);
     if (missing.empty()) return "";
-    return fmt::format("; no tensor has number {} (of 0 to {})", number_list(missing), number_count(owner) - 1);
+    return fmt::format("; no tensor has number {} (of 0 to {})", number_list(missing), owner.count - 1);
   }
 
   const plan::ParallelPlan* plan_;
@@ -122,7 +122,16 @@ BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, con
   }
   std::sort(out.tensors.begin(), out.tensors.end(),
             [](const BoundTensor& a, const BoundTensor& b) { return a.target_name < b.target_name; });
-  out.layouts = solver.take_pairs();
+  std::vector<LayoutPair> pairs = solver.take_pairs();
+  std::vector<std::size_t> new_position(pairs.size(), kNoRule);
+  for (BoundTensor& tensor : out.tensors) {
+    std::size_t& position = new_position[tensor.layout];
+    if (position == kNoRule) {
+      position = out.layouts.size();
+      out.layouts.push_back(std::move(pairs[tensor.layout]));
+    }
+    tensor.layout = position;
+  }
   list_left_out(plan, catalog, matches, out);
   out.warnings = binding_warnings(plan, bound, solver.source_axes(), solver.target_axes());
   return out;

@@ -36,35 +36,6 @@ bool lays_out_as(const DimCut& cut, Index length, const layout::Mesh& mesh, cons
   return fallen_back.empty() && layout::lay_out_dim(trial, length, mesh) == wanted;
 }
 
-/// A level in blocks. Its boundaries are known to be block boundaries, so an even cut needs no unit.
-Level level_in_blocks(const Level& level, Index divisor, Index block_count) {
-  const auto blocks_of_unit = [&](Index unit) {
-    return unit % divisor == 0 ? unit / divisor : unit > divisor ? std::min(ceil_div(unit, divisor), block_count) : 1;
-  };
-  Level out = level;
-  out.unit = blocks_of_unit(level.unit);
-  for (layout::Segment& segment : out.segments) {
-    segment.size = ceil_div(segment.size, divisor);
-    if (segment.unit) segment.unit = blocks_of_unit(*segment.unit);
-  }
-  if (level.layout == layout::SequenceLayout::kStriped) out.block = ceil_div(level.block, divisor);
-  return out;
-}
-
-/// The block counts of all coordinates, written as shares: fits any single cut into consecutive pieces.
-Level explicit_shares(const Level& level, const DimLayout& blocks, const layout::Mesh& mesh) {
-  Level out;
-  out.axis = level.axis;
-  out.axis_size = level.axis_size;
-  out.split = layout::Split::kShares;
-  out.shares.assign(static_cast<std::size_t>(level.axis_size), 0);
-  for (Index rank = 0; rank < mesh.size(); ++rank) {
-    const auto part = static_cast<std::size_t>(blocks.part_of_rank[static_cast<std::size_t>(rank)]);
-    out.shares[static_cast<std::size_t>(mesh.coordinate(rank, level.axis))] = blocks.parts[part].true_length();
-  }
-  return out;
-}
-
 }  // namespace
 
 std::vector<DimCut> cuts_by_position(const std::vector<plan::DimRule>& shard, std::size_t dims) {
@@ -131,56 +102,22 @@ const std::vector<Index>& PackedNumbers::read(const std::string& name) {
 DimCut final_cut(const DimCut& cut, Index length, const layout::Mesh& mesh) {
   DimCut plain = cut;
   plain.size.reset();
-  DimCut out = plain;
-  std::erase_if(out.levels, [](const Level& level) { return level.axis_size == 1; });
-  for (Level& level : out.levels) {
+  std::vector<std::string> fallen_back;
+  layout::resolve_fallbacks(plain, length, fallen_back);
+  for (Level& level : plain.levels) {
     if (level.fallback == layout::Fallback::kReplicate) level.fallback = layout::Fallback::kError;
     for (layout::Segment& segment : level.segments)
       if (segment.fallback == layout::Fallback::kReplicate) segment.fallback = layout::Fallback::kError;
   }
+  DimCut out = plain;
+  std::erase_if(out.levels, [](const Level& level) { return level.axis_size == 1; });
   if (out.levels.empty() && !out.pad_total) return {};
   // `pad_total` counts in units of the first axis: where that one is left out the same total has another divisor.
   const Index first_size = out.levels.empty() ? 1 : out.levels.front().axis_size;
-  const Index total = padded_total(cut, length);
+  const Index total = padded_total(plain, length);
   if (out.pad_total && padded_total(out, length) != total) out.pad_total = total / first_size;
   if (lays_out_as(out, length, mesh, layout::lay_out_dim(plain, length, mesh))) return out;
   return plain;
-}
-
-DimCut block_cut(const DimCut& cut, Index length, Index divisor, const DimLayout& blocks, Index block_count,
-                 const layout::Mesh& mesh) {
-  DimCut out = cut;
-  Index ranks = 1;
-  for (Level& level : out.levels) {
-    level = level_in_blocks(level, divisor, block_count);
-    ranks = checked_mul(ranks, level.axis_size);
-  }
-  const Index stored = blocks.parts.front().stored_length;
-  if (out.pad_total) {
-    const Index total = padded_total(cut, length);
-    const Index first_size = out.levels.empty() ? 1 : out.levels.front().axis_size;
-    // With padding behind it the total itself is a number of blocks; without, it is what the ranks store together.
-    const bool inner = !out.levels.empty() && (out.levels.back().pad_to || out.levels.back().pad_rows);
-    out.pad_total = std::max(Index{1}, (inner ? total / divisor : checked_mul(stored, ranks)) / first_size);
-  }
-  if (!out.levels.empty() && (out.levels.back().pad_to || out.levels.back().pad_rows)) {
-    // Every rank stores ceil(w / k) blocks of the line that the outer levels leave: what they do not fill is padding.
-    Level& last = out.levels.back();
-    const Index lines = ranks / last.axis_size;
-    const Index line = padded_total(out, block_count) / lines;
-    last.pad_to.reset();
-    last.pad_rows = std::max(Index{0}, checked_mul(stored, last.axis_size) - line);
-  }
-  if (lays_out_as(out, block_count, mesh, blocks)) return out;
-  if (cut.levels.size() == 1 && !cut.pad_total) {
-    DimCut shares;
-    shares.levels = {explicit_shares(cut.levels.front(), blocks, mesh)};
-    if (lays_out_as(shares, block_count, mesh, blocks)) return shares;
-  }
-  throw Error(Issue{
-      ErrorCode::kUnitSplit, "", "",
-      fmt::format("this cut of {} elements has no form in blocks of {}; give it a `unit` that is a multiple of {}",
-                  length, divisor, divisor)});
 }
 
 bool repeats(const DimCut& cut, Index length) {

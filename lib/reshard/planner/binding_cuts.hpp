@@ -37,17 +37,12 @@ class PackedNumbers {
   std::map<std::string, std::vector<Index>> known_;
 };
 
-/// The cut after resolve_fallbacks, without what has no effect: levels of size 1 (their axis may be none of the
-/// target's mesh), `size` (it is the tensor's), fallbacks already decided. It lays a dim of this length out as `cut`
-/// does.
+/// A cut that `length` accepts, without what has no effect: axes that fell back, levels of size 1 (their axis may be
+/// none of the target's mesh), `size` (it is the tensor's). It lays a dim of this length out as `cut` does.
 layout::DimCut final_cut(const layout::DimCut& cut, Index length, const layout::Mesh& mesh);
 
-/// The cut of a `name/k` dim in its own units, blocks of k elements, that lays it out as `blocks`, which follow from
-/// the final `cut` of the dim. Errors: kUnitSplit where no cut does.
-layout::DimCut block_cut(const layout::DimCut& cut, Index length, Index divisor, const layout::DimLayout& blocks,
-                         Index block_count, const layout::Mesh& mesh);
-
-/// Whether some part of the dim has fewer units than the first axis has coordinates and is therefore repeated.
+/// Whether some part of the dim has fewer units than the first axis has coordinates and is therefore repeated. The cut
+/// has no `fallback: replicate` left to decide.
 bool repeats(const layout::DimCut& cut, Index length);
 
 }  // namespace reshard::planner

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "reshard/planner/binding_stored.hpp"
 #include "reshard/planner/binding_text.hpp"
 
 namespace reshard::planner {
@@ -63,7 +64,11 @@ class Identifier {
     try {
       number(std::move(identity), 0);
     } catch (const Error& error) {
-      for (const Issue& issue : error.issues()) issues_.add(match.rule, issue.code, entry.name, issue.message);
+      std::vector<Fault> faults;
+      add_faults(error, 0, "", faults);
+      // "number 40 of 32" and "number 41 of 32" are one cause.
+      for (const Fault& fault : faults)
+        issues_.add(match.rule, fault.code, entry.name, fault.message, name_form(fault.message));
     }
   }
 
@@ -85,17 +90,13 @@ class Identifier {
       return;
     }
     const Index local = captured_number(owner, identity.captures);
+    const layout::Ownership numbered = ownership(owner);
     const std::vector<Index>& coordinates = source_.coordinates(rule.source.view, owner.axis);
     for (Index coordinate = 0; coordinate < owner.axis_size; ++coordinate) {
       Identity here = identity;
       here.own_runs = runs_on(identity.runs(catalog_), coordinates, coordinate);
       if (here.own_runs->empty()) continue;
-      if (local >= numbers_on(owner, coordinate))
-        throw Error(
-            Issue{ErrorCode::kOwner, "", "",
-                  fmt::format("local number {} on coordinate {} of axis '{}', which has {} of {} numbers", local,
-                              coordinate, owner.axis, numbers_on(owner, coordinate), number_count(owner))});
-      renumber(here, rule, *owner.capture, first_number_on(owner, coordinate) + local);
+      renumber(here, rule, *owner.capture, numbered.locate_local(coordinate, local).global);
       keep_if_limiting(here.source_owners, BoundOwner{owner.axis, {coordinate}, owner.axis_size});
       number(std::move(here), next + 1);
     }
@@ -123,9 +124,9 @@ class Identifier {
     for (const plan::OwnerRule& owner : rule.target.owners) {
       BoundOwner home = owner_coordinates(owner, identity.captures);
       if (owner.local_numbering) {
-        const Index number = captured_number(owner, identity.captures);
+        const Index global = captured_number(owner, identity.captures);
         const std::string text =
-            number_text(number - first_number_on(owner, home.indices.front()), identity.captures[*owner.capture - 1]);
+            number_text(ownership(owner).locate(global).local, identity.captures[*owner.capture - 1]);
         if (!rule.rename) stored = replace_capture(rule.match, stored, stored_captures, *owner.capture, text);
         stored_captures[*owner.capture - 1] = text;
       }
@@ -185,32 +186,44 @@ std::vector<Identity> identify(const plan::ParallelPlan& plan, const SourceCatal
 
 void check_target_names(const plan::ParallelPlan& plan, const std::vector<Identity>& identities, Presence& target,
                         FoldedIssues& issues) {
+  struct Holders {
+    std::vector<std::size_t> identities;
+    std::vector<bool> ranks;  ///< of all of them; not filled in for a single one
+  };
   std::unordered_map<std::string, std::size_t> by_name;
-  std::unordered_map<std::string, std::vector<std::size_t>> by_stored_name;
-  const auto ranks = [&](const Identity& identity) -> const std::vector<bool>& {
-    return target.ranks(identity.rule == kNoRule ? std::string() : plan.rules[identity.rule].target.view,
-                        identity.target_owners);
+  std::unordered_map<std::string, Holders> by_stored_name;
+  const auto ranks_of = [&](std::size_t i) -> const std::vector<bool>& {
+    const std::size_t rule = identities[i].rule;
+    return target.ranks(rule == kNoRule ? std::string() : plan.rules[rule].target.view, identities[i].target_owners);
   };
   for (std::size_t i = 0; i < identities.size(); ++i) {
     const Identity& identity = identities[i];
-    const auto [found, is_new] = by_name.try_emplace(identity.target_name, i);
+    const auto [same_name, is_new] = by_name.try_emplace(identity.target_name, i);
     if (!is_new) {
+      const Identity& other = identities[same_name->second];
       issues.add(identity.rule, ErrorCode::kRenameCollision, identity.name,
-                 fmt::format("becomes '{}' in the target, and so does '{}' ({})", identity.target_name,
-                             identities[found->second].name, rule_place(plan, identities[found->second].rule)),
+                 fmt::format("becomes '{}' in the target, and so does '{}' ({})", identity.target_name, other.name,
+                             rule_place(plan, other.rule)),
                  identity.target_name);
       continue;
     }
-    for (const std::size_t other : by_stored_name[identity.target_stored_name]) {
-      if (!meet(ranks(identity), ranks(identities[other]))) continue;
+    Holders& holders = by_stored_name[identity.target_stored_name];
+    holders.identities.push_back(i);
+    if (holders.identities.size() == 1) continue;
+    if (holders.identities.size() == 2) holders.ranks = ranks_of(holders.identities.front());
+    const std::vector<bool>& ranks = ranks_of(i);
+    if (meet(holders.ranks, ranks)) {
+      const auto other = std::find_if(holders.identities.begin(), holders.identities.end(),
+                                      [&](std::size_t known) { return meet(ranks_of(known), ranks); });
       issues.add(
           identity.rule, ErrorCode::kRenameCollision, identity.name,
           fmt::format("is stored as '{}' in the target, and so is '{}' on the same rank ({})",
-                      identity.target_stored_name, identities[other].name, rule_place(plan, identities[other].rule)),
+                      identity.target_stored_name, identities[*other].name, rule_place(plan, identities[*other].rule)),
           "stored:" + identity.target_stored_name);
-      break;
+    } else {
+      for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+        if (ranks[rank]) holders.ranks[rank] = true;
     }
-    by_stored_name[identity.target_stored_name].push_back(i);
   }
 }
 

@@ -91,7 +91,7 @@ std::vector<std::string> nearest_names(std::string_view pattern, std::span<const
         std::count_if(parts.begin(), parts.end(), [](const Token& token) { return token.kind == TokenKind::kLetter; }));
     for (std::size_t i = 0; i < names.size(); ++i) {
       const std::size_t distance = edits(parts, names[i]);
-      if (2 * distance <= letters) near.emplace_back(distance, i);
+      if (3 * distance <= letters) near.emplace_back(distance, i);
     }
   }
   std::sort(near.begin(), near.end());

@@ -9,7 +9,7 @@
 namespace reshard::planner {
 
 /// Up to three names, nearest first, by the edits that would make the pattern match (wildcards match for free). None
-/// for an `re:` pattern, and none that would need half of the pattern rewritten. `names` are at most a few hundred;
+/// for an `re:` pattern, and none that would need a third of the pattern rewritten. `names` are at most a few hundred;
 /// cost O(names x |pattern| x |name|).
 std::vector<std::string> nearest_names(std::string_view pattern, std::span<const std::string> names);
 

@@ -4,50 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
-
-#include "reshard/base/checked.hpp"
 
 namespace reshard::planner {
-namespace {
-
-[[noreturn]] void refuse(std::string message) {
-  throw Error(Issue{ErrorCode::kOwner, "", "", std::move(message)});
-}
-
-/// An axis of size 1 owns every number, whatever the shares of the other side's stages.
-bool has_shares(const plan::OwnerRule& owner) {
-  return owner.axis_size > 1 && !owner.split.empty();
-}
-
-void check_shares(const plan::OwnerRule& owner) {
-  if (has_shares(owner)) {
-    if (static_cast<Index>(owner.split.size()) != owner.axis_size)
-      refuse(fmt::format("'split' has {} shares, axis '{}' has size {}: one share per coordinate is needed",
-                         owner.split.size(), owner.axis, owner.axis_size));
-  } else if (owner.axis_size > 1 && owner.count % owner.axis_size != 0) {
-    refuse(
-        fmt::format("{} numbers over axis '{}' of size {}: the count must be a multiple of the size; for uneven stages "
-                    "say `split` with {} shares",
-                    owner.count, owner.axis, owner.axis_size, owner.axis_size));
-  }
-}
-
-}  // namespace
-
-Index number_count(const plan::OwnerRule& owner) {
-  return owner.split.empty() ? owner.count : std::accumulate(owner.split.begin(), owner.split.end(), Index{0});
-}
-
-Index numbers_on(const plan::OwnerRule& owner, Index coordinate) {
-  check_shares(owner);
-  return has_shares(owner) ? owner.split[static_cast<std::size_t>(coordinate)] : number_count(owner) / owner.axis_size;
-}
-
-Index first_number_on(const plan::OwnerRule& owner, Index coordinate) {
-  check_shares(owner);
-  if (has_shares(owner)) return std::accumulate(owner.split.begin(), owner.split.begin() + coordinate, Index{0});
-  return checked_mul(number_count(owner) / owner.axis_size, coordinate);
+layout::Ownership ownership(const plan::OwnerRule& owner) {
+  return layout::Ownership(owner.axis, owner.axis_size, owner.count, owner.split);
 }
 
 Index captured_number(const plan::OwnerRule& owner, const std::vector<std::string>& captures) {
@@ -55,25 +15,17 @@ Index captured_number(const plan::OwnerRule& owner, const std::vector<std::strin
   Index number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || text[0] == '-' || error != std::errc() || end != text.data() + text.size())
-    refuse(fmt::format("${} is '{}', owner of axis '{}' needs a number", *owner.capture, text, owner.axis));
+    throw Error(Issue{ErrorCode::kOwner, "", "",
+                      fmt::format("${} is '{}', owner of axis '{}' needs a number", *owner.capture, text, owner.axis)});
   return number;
 }
 
 BoundOwner owner_coordinates(const plan::OwnerRule& owner, const std::vector<std::string>& captures) {
-  check_shares(owner);
   std::vector<Index> numbers = owner.indices;
   if (owner.capture) numbers = {captured_number(owner, captures)};
+  const layout::Ownership numbered = ownership(owner);
   BoundOwner out{owner.axis, {}, owner.axis_size};
-  for (const Index number : numbers) {
-    if (number < 0 || number >= number_count(owner))
-      refuse(fmt::format("number {} on axis '{}', expected 0 to {} ({} numbers)", number, owner.axis,
-                         number_count(owner) - 1, number_count(owner)));
-    Index coordinate = 0;
-    while (coordinate + 1 < owner.axis_size &&
-           number >= first_number_on(owner, coordinate) + numbers_on(owner, coordinate))
-      ++coordinate;
-    out.indices.push_back(coordinate);
-  }
+  for (const Index number : numbers) out.indices.push_back(numbered.locate(number).coordinate);
   std::sort(out.indices.begin(), out.indices.end());
   out.indices.erase(std::unique(out.indices.begin(), out.indices.end()), out.indices.end());
   return out;

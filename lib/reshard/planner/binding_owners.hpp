@@ -1,7 +1,5 @@
 #pragma once
-// Which ranks have a numbered tensor (a layer, an expert). With `count` numbers over `size` coordinates number k lives
-// on coordinate k * size / count, with `split` on the coordinate its share falls to (plan format section 4, layouts 1).
-// On a coordinate that counts from 0 the global number is the local one plus the first number of that coordinate.
+// Which ranks have a numbered tensor (a layer, an expert), from the number in its name (plan format section 4).
 
 #include <cstddef>
 #include <map>
@@ -10,18 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "reshard/layout/owner.hpp"
 #include "reshard/plan/plan.hpp"
 #include "reshard/planner/binding.hpp"
 
 namespace reshard::planner {
 
-/// How many numbers there are in all.
-Index number_count(const plan::OwnerRule& owner);
-
-/// How many of them a coordinate has, and the first of these. Errors: kOwner (numbers not a multiple of the axis size,
-/// not one share per coordinate).
-Index numbers_on(const plan::OwnerRule& owner, Index coordinate);
-Index first_number_on(const plan::OwnerRule& owner, Index coordinate);
+/// The numbers of an owner rule on its axis. Errors: kOwner.
+layout::Ownership ownership(const plan::OwnerRule& owner);
 
 /// The number a capture holds. Errors: kOwner (no decimal number).
 Index captured_number(const plan::OwnerRule& owner, const std::vector<std::string>& captures);

@@ -15,10 +15,6 @@ using layout::TensorCut;
 
 namespace {
 
-void add_faults(const Error& error, std::size_t tensor, const std::string& prefix, std::vector<Fault>& faults) {
-  for (const Issue& issue : error.issues()) faults.push_back({tensor, issue.code, prefix + issue.message});
-}
-
 /// All that the solution of a unit depends on, as bytes.
 std::string key_of(const Unit& unit, const SourceCatalog& catalog) {
   std::string out;
@@ -76,8 +72,9 @@ void share_sizes(std::vector<DimCut>& source, std::vector<DimCut>& target, std::
 
 }  // namespace
 
-std::string replicate_text(std::string_view side, const std::string& axis) {
-  return fmt::format("{}: '{}' cannot cut as asked and is ignored (`fallback: replicate`)", side, axis);
+std::string replicate_text(std::string_view side, const std::string& axis, const layout::Mesh& mesh) {
+  return fmt::format("{}: '{}' of size {} cannot cut as asked and is ignored (`fallback: replicate`)", side, axis,
+                     mesh.axis_size(axis).value_or(1));
 }
 
 std::string repeat_text(std::string_view side, const std::string& dim, const layout::Level& level) {
@@ -97,9 +94,7 @@ std::optional<UnitLayout> lay_out_tensor(const UnitWork& work, Solution& solutio
     try {
       side->dims = cuts_by_position(is_source ? work.source->shard : work.target->shard, stored.rank_of_tensor);
     } catch (const Error& error) {
-      std::vector<Fault> found;
-      add_faults(error, 0, "", found);
-      if (found != faults) faults.insert(faults.end(), found.begin(), found.end());  // both sides have the same keys
+      add_faults(error, 0, "", faults);
     }
   }
   if (!faults.empty()) return std::nullopt;
@@ -123,18 +118,20 @@ std::optional<UnitLayout> lay_out_tensor(const UnitWork& work, Solution& solutio
     return std::nullopt;
   }
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    out.target_cuts.push_back(final_cut(target.dims[dim], shape[dim], *work.target->mesh));
+    const std::string name = fmt::format("dim {}", dim);
     std::vector<std::string> fallen_back;
     layout::resolve_fallbacks(source.dims[dim], shape[dim], fallen_back);
     layout::resolve_fallbacks(target.dims[dim], shape[dim], fallen_back);
-    out.target_cuts.push_back(final_cut(target.dims[dim], shape[dim], *work.target->mesh));
-    const std::string name = fmt::format("dim {}", dim);
     if (repeats(source.dims[dim], shape[dim]))
       solution.fallbacks.push_back(repeat_text("source", name, source.dims[dim].levels.front()));
     if (repeats(target.dims[dim], shape[dim]))
       solution.fallbacks.push_back(repeat_text("target", name, target.dims[dim].levels.front()));
   }
-  for (const std::string& axis : out.source.fallen_back) solution.fallbacks.push_back(replicate_text("source", axis));
-  for (const std::string& axis : out.target.fallen_back) solution.fallbacks.push_back(replicate_text("target", axis));
+  for (const std::string& axis : out.source.fallen_back)
+    solution.fallbacks.push_back(replicate_text("source", axis, *work.source->mesh));
+  for (const std::string& axis : out.target.fallen_back)
+    solution.fallbacks.push_back(replicate_text("target", axis, *work.target->mesh));
   return out;
 }
 
@@ -173,7 +170,12 @@ const UnitSolver::RuleSides& UnitSolver::sides_of(std::size_t rule) {
 
 const Solution& UnitSolver::solve(const Unit& unit) {
   const auto [found, is_new] = solutions_.try_emplace(key_of(unit, *catalog_));
-  if (is_new) found->second = solve_anew(unit);
+  if (!is_new) return found->second;
+  found->second = solve_anew(unit);
+  // A key that both sides have is wrong on both: one fault.
+  std::vector<Fault>& faults = found->second.faults;
+  for (auto fault = faults.begin(); fault != faults.end();)
+    fault = std::find(faults.begin(), fault, *fault) == fault ? fault + 1 : faults.erase(fault);
   return found->second;
 }
 

@@ -111,7 +111,7 @@ std::optional<UnitLayout> lay_out_tensor(const UnitWork& work, Solution& solutio
 std::vector<UnitLayout> lay_out_group(const UnitWork& work, Solution& solution);
 
 /// Text of a fallback: "target: 'tp' cannot cut ...".
-std::string replicate_text(std::string_view side, const std::string& axis);
+std::string replicate_text(std::string_view side, const std::string& axis, const layout::Mesh& mesh);
 std::string repeat_text(std::string_view side, const std::string& dim, const layout::Level& level);
 
 }  // namespace reshard::planner

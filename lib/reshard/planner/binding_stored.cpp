@@ -16,6 +16,14 @@ std::string run_ranks(const StoredRun& run) {
 
 }  // namespace
 
+void add_faults(const Error& error, std::size_t tensor, const std::string& prefix, std::vector<Fault>& faults) {
+  for (const Issue& issue : error.issues()) {
+    const Exit exit = default_exit(issue.code);
+    if (exit != Exit::kCheckpoint && exit != Exit::kPlan) throw error;
+  }
+  for (const Issue& issue : error.issues()) faults.push_back({tensor, issue.code, prefix + issue.message});
+}
+
 Stored collect_stored(const std::vector<StoredRun>& runs, Index ranks, std::size_t tensor, std::vector<Fault>& faults) {
   Stored out;
   out.by_rank.resize(static_cast<std::size_t>(ranks));

@@ -22,6 +22,10 @@ struct Fault {
   friend bool operator==(const Fault&, const Fault&) = default;
 };
 
+/// Adds the issues of an error that the source or the plan is to blame for; throws any other error (input/output, a
+/// broken invariant) again.
+void add_faults(const Error& error, std::size_t tensor, const std::string& prefix, std::vector<Fault>& faults);
+
 struct Stored {
   std::vector<Shape> by_rank;  ///< empty on absent ranks
   std::vector<bool> present;

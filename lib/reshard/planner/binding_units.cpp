@@ -1,3 +1,5 @@
+#include "reshard/planner/binding_units.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "reshard/planner/binding_group.hpp"
 #include "reshard/planner/binding_text.hpp"
 
 namespace reshard::planner {

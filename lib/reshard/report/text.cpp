@@ -117,7 +117,6 @@ std::string Table::text() const {
   const std::size_t room = others < kColumns ? kColumns - others : 0;
   for (const std::vector<std::string>& row : rows_)
     if (width_of(row[0]) <= room) widths[0] = std::max(widths[0], width_of(row[0]));
-  widths[0] = std::max(widths[0], std::min<std::size_t>(room, 2 * kIndent));
 
   std::string out;
   for (const std::vector<std::string>& row : rows_) {

@@ -35,6 +35,9 @@ TEST_CASE("hdf5: one reader serves several threads") {
 TEST_CASE("hdf5: the same input gives the same bytes") {
   suite::creates_the_same_bytes_again(hdf5_here());
 }
+TEST_CASE("hdf5: a layout of terabytes costs no memory") {
+  suite::lays_out_more_than_memory_holds(hdf5_here());
+}
 TEST_CASE("hdf5: what is no HDF5 file is refused") {
   suite::refuses_what_is_no_file_of_the_format(hdf5_here());
   suite::refuses_what_is_no_file_of_the_format(hdf5_child());

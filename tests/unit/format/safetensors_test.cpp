@@ -55,6 +55,9 @@ TEST_CASE("safetensors: one reader serves several threads") {
 TEST_CASE("safetensors: the same input gives the same bytes") {
   suite::creates_the_same_bytes_again(*kFormat);
 }
+TEST_CASE("safetensors: a layout of terabytes costs no memory") {
+  suite::lays_out_more_than_memory_holds(*kFormat);
+}
 TEST_CASE("safetensors: what is no safetensors file is refused") {
   suite::refuses_what_is_no_file_of_the_format(*kFormat);
 }

@@ -64,6 +64,7 @@ void round_trips_every_dtype(const FileFormat& format, const std::vector<Dtype>&
       const Issue issue = issue_of([&] { format.check(tensor); });
       CHECK(issue.code == ErrorCode::kDtype);
       CHECK(issue.tensor == tensor.name);
+      CHECK(issue_of([&] { format.lay_out({{tensor}, {}, {}, 0}); }) == issue);
       CHECK(issue.message.find(name(dtype)) != std::string::npos);
     }
   }
@@ -151,11 +152,25 @@ void creates_the_same_bytes_again(const FileFormat& format) {
                      {{"note", "x"}},
                      {"tp=2"},
                      1};
+  const FileLayout planned = format.lay_out(file);
+  const FileLayout made = format.create(dir / "made", file);
+  CHECK(planned.bytes == made.bytes);
+  CHECK(planned.offsets == made.offsets);
   NewFile turned = file;
   std::ranges::reverse(turned.tensors);
   write_file(format, dir / "one", file);
   write_file(format, dir / "two", turned);
   CHECK(file_bytes(dir / "one") == file_bytes(dir / "two"));
+}
+
+void lays_out_more_than_memory_holds(const FileFormat& format) {
+  const TempDir dir;
+  constexpr std::int64_t kRows = std::int64_t{3} << 30;
+  const NewFile file{
+      {new_tensor("a", Dtype::kBf16, {kRows, 1024}), new_tensor("b", Dtype::kBf16, {kRows, 1024})}, {}, {}, 0};
+  const FileLayout layout = format.lay_out(file);
+  CHECK(layout.bytes >= 2 * 2048 * kRows);
+  CHECK(layout.offsets[1] >= layout.offsets[0] + 2048 * kRows);
 }
 
 void refuses_what_is_no_file_of_the_format(const FileFormat& format) {

@@ -20,16 +20,19 @@ TemporaryDirectory::~TemporaryDirectory() {
   fs::remove_all(path_, error);
 }
 
-pipeline::Formats test_formats() {
-  std::vector<std::unique_ptr<format::FileFormat>> formats;
-  formats.push_back(std::make_unique<format::SafetensorsFormat>());
-  return pipeline::Formats(std::move(formats));
+const pipeline::Formats& test_formats() {
+  static const pipeline::Formats formats = [] {
+    std::vector<std::unique_ptr<format::FileFormat>> list;
+    list.push_back(format::make_safetensors());
+    return pipeline::Formats(std::move(list));
+  }();
+  return formats;
 }
 
 void write_checkpoint(const fs::path& path, std::vector<format::NewTensor> tensors) {
   format::NewFile file;
   file.tensors = std::move(tensors);
-  format::SafetensorsFormat().create(path, file);
+  format::make_safetensors()->create(path, file);
 }
 
 PreparedPlan prepare_plan(std::string_view yaml, const fs::path& source, pipeline::PrepareOptions options) {

@@ -26,8 +26,8 @@ class TemporaryDirectory {
   fs::path path_;
 };
 
-/// Formats that need no child process.
-pipeline::Formats test_formats();
+/// Formats that need no child process; they outlive what was prepared with them.
+const pipeline::Formats& test_formats();
 
 /// A file of zeros.
 void write_checkpoint(const fs::path& path, std::vector<format::NewTensor> tensors);

@@ -336,3 +336,15 @@ TEST_CASE("a huge plan of faults stays a report that can be read") {
   REQUIRE(issues.size() == 10000);
   CHECK(issues.back().message.find("; 2000 more faults are not listed") != std::string::npos);
 }
+
+TEST_CASE("long texts are quoted by their beginning") {
+  const std::string key(1 << 20, 'k');
+  const std::string text = "{\"reshard\": 1, \"target\": {}, \"tensors\": [{\"match\": \"w\", \"" + key +
+                           "\": 1, \"owner\": {\"" + key + "\": \"" + key + "\"}}]}";
+  const std::vector<Issue> issues = issues_of(text, Notation::kJson);
+  REQUIRE(issues.size() == 3);
+  CHECK(issues[0].where == "p:1:57");
+  CHECK(issues[0].message.find("unknown key '" + std::string(100, 'k') + "...'; legal keys: match") !=
+        std::string::npos);
+  for (const Issue& issue : issues) CHECK(issue.message.size() < 5000);
+}

@@ -107,6 +107,17 @@ TEST_CASE("what YAML has beyond JSON is refused with its place") {
   CHECK(outcome("--- # one document\na: 1\n...\n") == R"({"a":1})");
 }
 
+TEST_CASE("a file that ends inside a quoted text or a collection is refused") {
+  for (const std::string text : {"a: 'x\n", "a: 'it''s\n", "a: \"x\n", "a: \"x\\\"\n", "a: '", "a: \""}) {
+    CAPTURE(text);
+    CHECK(outcome(text) == "E_SYNTAX t:1:4");
+  }
+  CHECK(outcome("'a").substr(0, 8) == "E_SYNTAX");
+  CHECK(outcome("a: [1").substr(0, 8) == "E_SYNTAX");
+  CHECK(outcome("a: {b: 1,").substr(0, 8) == "E_SYNTAX");
+  CHECK(outcome("a: ['it''s', \"q\\\"\", '', \"\\\\\"]\nb: |\n  'x\n") == R"({"a":["it's","q\"","","\\"],"b":"'x\n"})");
+}
+
 TEST_CASE("a repeated key is refused at every level and in every spelling") {
   CHECK(outcome("a: 1\na: 2") == "E_DUP_KEY t:2:1");
   CHECK(outcome("{a: 1, a: 2}") == "E_DUP_KEY t:1:8");

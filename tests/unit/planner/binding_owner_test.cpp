@@ -152,7 +152,10 @@ TEST_CASE("numbers beyond the count, and names without a number, are refused") {
   constexpr std::string_view kPlan =
       "{reshard: 1, source: {}, target: {axes: [ep=2]}, tensors: [{match: 'e.*.w', owner: {ep: $1/4}}]}";
   CHECK(refusal(kPlan, catalog(1, {everywhere("e.3.w", 1, {2}), everywhere("e.4.w", 1, {2})})) ==
-        Lines{"E_OWNER: p.yaml:1: tensor 'e.4.w': number 4 on axis 'ep', expected 0 to 3 (4 numbers)"});
+        Lines{"E_OWNER: p.yaml:1: tensor 'e.4.w': owner: number 4 on axis 'ep', expected 0 to 3"});
+  CHECK(refusal(kPlan, catalog(1, {everywhere("e.8.w", 1, {2}), everywhere("e.9.w", 1, {2})})) ==
+        Lines{"E_OWNER: p.yaml:1: tensor 'e.8.w': owner: number 8 on axis 'ep', expected 0 to 3 (and 1 more tensors of "
+              "this rule)"});
   CHECK(refusal(kPlan, catalog(1, {everywhere("e.x.w", 1, {2})})) ==
         Lines{"E_OWNER: p.yaml:1: tensor 'e.x.w': $1 is 'x', owner of axis 'ep' needs a number"});
   CHECK(

@@ -59,8 +59,20 @@ TEST_CASE("boundaries that no tensor or no such tensor gives are refused") {
               "or i64"});
   CHECK(codes(packed("", "cp=2"), catalog(1, {h, everywhere("cu", 1, {3}, Dtype::kI32)}), numbers({0, 5, 4})) ==
         Lines{"E_SEQ_LAYOUT h"});
-  CHECK(codes(packed("", "cp=2"), catalog(1, {h, everywhere("cu", 1, {3}, Dtype::kI32)}), numbers({0, 4, 9})) ==
-        Lines{"E_SEQ_LAYOUT h"});
+}
+
+TEST_CASE("a source that cannot be read is no fault of the plan") {
+  const auto source = catalog(1, {everywhere("h", 1, {8}), everywhere("cu", 1, {3}, Dtype::kI32)});
+  const planner::TensorNumbers broken = [](const SourceTensor&) -> Numbers {
+    throw Error(Exit::kIo, {Issue{ErrorCode::kIo, "rank-00000.h5", "cu", "short read"}});
+  };
+  try {
+    bound(packed("", "cp=2"), source, broken);
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.exit() == Exit::kIo);
+    CHECK(error.issues() == std::vector<Issue>{{ErrorCode::kIo, "rank-00000.h5", "cu", "short read"}});
+  }
 }
 
 TEST_CASE("a padding value must be one that the dtype has") {

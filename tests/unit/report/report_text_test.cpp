@@ -180,8 +180,8 @@ TEST_CASE("an inspection is a table with names folded") {
   CHECK(report::inspect_text(inspection) == R"(safetensors, 8 ranks, rank-{rank:05}.safetensors, 2 KiB in 13 tensors
   mesh       tp=8
 
-  layers.{0..11}.w  bf16 [4, 4]                   of [32, 4]  12 tensors
-  last              f32 [2] on 3 to 6, [1] on 7                 1 tensor
+  layers.{0..11}.w  bf16 [4, 4]                  of [32, 4]  12 tensors
+  last              f32 [2] on 3 to 6, [1] on 7                1 tensor
 
 other files
   config.json

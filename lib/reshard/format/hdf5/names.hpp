@@ -2,8 +2,7 @@
 // Tensor names as paths in an HDF5 file.
 //
 // '/' makes groups. A name that has an empty, '.' or '..' component, or of which another name is a prefix that ends at
-// a
-// '/' ("conv1" and "conv1/bn": a dataset is no group), or that holds a '%', is stored as one link in the root group:
+// a slash ("conv1" and "conv1/bn": a dataset is no group), or that holds a '%', is stored as one link of the root:
 // '%' -> "%25", '/' -> "%2F", component '.' -> "%2E", '..' -> "%2E%2E", empty -> "%00". The attribute `name` has the
 // exact name; nothing is ever decoded.
 

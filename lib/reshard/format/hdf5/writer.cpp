@@ -56,7 +56,9 @@ class Writer {
  public:
   explicit Writer(const fs::path& path) : where_(path.string()) {
     const Handle properties = group_properties(H5P_FILE_CREATE);
+    // Not the default driver: that one insists on the real path of a file in memory, which has none.
     const Handle access = file_access();
+    checked(H5Pset_fapl_stdio(access.get()), "file driver");
     file_ = Handle(H5Fcreate(where_.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose);
     if (!file_) library_error(ErrorCode::kIo, where_, "", "create it");
   }

@@ -59,16 +59,21 @@ class Safetensors : public FileFormat {
           Issue{ErrorCode::kUnsupported, "", tensor.name, "safetensors stores names as UTF-8, which this is not"});
   }
 
-  FileLayout lay_out(const NewFile& file) const override { return safetensors::write_header(file, "").layout; }
+  FileLayout lay_out(const NewFile& file) const override { return header_of(file, "").layout; }
 
   FileLayout create(const fs::path& path, const NewFile& file) const override {
-    for (const NewTensor& tensor : file.tensors) check(tensor);
-    safetensors::WrittenHeader header = safetensors::write_header(file, path.string());
+    safetensors::WrittenHeader header = header_of(file, path.string());
     File out = File::create(path);
     out.resize(header.layout.bytes);
     out.write(0, std::as_bytes(std::span(header.bytes)));
     out.close();
     return std::move(header.layout);
+  }
+
+ private:
+  safetensors::WrittenHeader header_of(const NewFile& file, const std::string& path) const {
+    for (const NewTensor& tensor : file.tensors) check(tensor);
+    return safetensors::write_header(file, path);
   }
 };
 

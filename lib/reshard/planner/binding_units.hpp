@@ -1,9 +1,8 @@
 #pragma once
-// A group: a weight and its companions, cut by one logical partition (plan format section 8). The partition is laid out
-// once, in elements of the named dims; a `name/k` member holds the same partition in blocks of k elements.
+// Which tensors are bound together: the members of a group are one unit (plan format section 8), every other tensor is
+// one of its own.
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "reshard/plan/plan.hpp"

@@ -1,0 +1,126 @@
+#include "reshard/layout/infer.hpp"
+
+#include <doctest/doctest.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reshard/layout/tensor_layout.hpp"
+#include "support/cut_text.hpp"
+
+using namespace reshard;
+using namespace reshard::layout;
+using cut_text::axis;
+using cut_text::cut;
+using cut_text::refusal;
+
+namespace {
+
+Index infer(const DimCut& cut, const std::vector<Index>& stored, std::optional<Index> recorded = {}) {
+  std::vector<Axis> axes;
+  for (const Level& level : cut.levels) axes.push_back({level.axis, level.axis_size});
+  return infer_length(cut, Mesh(axes), stored, recorded);
+}
+
+std::string refused(const DimCut& cut, const std::vector<Index>& stored, std::optional<Index> recorded = {}) {
+  return refusal([&] { infer(cut, stored, recorded); });
+}
+
+const DimCut kRepeated = cut("tp", 4, [](Level& l) {
+  l.unit = 2;
+  l.fallback = Fallback::kRepeat;
+});
+
+}  // namespace
+
+TEST_CASE("stored lengths of an even cut multiply, others add up") {
+  CHECK(infer(cut("tp", 2), {64, 64}) == 128);
+  CHECK(infer(cut("tp", 4, [](Level& l) { l.split = Split::kBalanced; }), {3, 3, 2, 2}) == 10);
+  CHECK(infer(cut("tp", 4, [](Level& l) { l.split = Split::kChunk; }), {2, 2, 1, 0}) == 5);
+  CHECK(infer(cut("gtp", 2, [](Level& l) { l.pad_rows = 2; }), {4, 4}) == 6);
+}
+
+TEST_CASE("a length of 2^40 behind 1024 ranks is found at once") {
+  CHECK(infer(cut("tp", 1024), std::vector<Index>(1024, Index{1} << 30)) == Index{1} << 40);
+  CHECK(refused(cut("gtp", 2, [](Level& l) { l.pad_to = Index{1} << 38; }), {Index{1} << 39, Index{1} << 39}) ==
+        "E_PAD: the ranks store 549755813888, 549755813888: any true length from 549755813889 to 1099511627776 may fit; give 'size'");
+}
+
+TEST_CASE("rows that may be padding leave the length open until something tells") {
+  const DimCut padded = cut("gtp", 2, [](Level& l) { l.pad_to = 4; });
+  CHECK(refused(padded, {8, 8}) == "E_PAD: the ranks store 8, 8: any true length from 9 to 16 may fit; give 'size'");
+  CHECK(infer(padded, {8, 8}, 12) == 12);
+  CHECK(refused(padded, {8, 8}, 17) ==
+        "E_SHAPE: the length the checkpoint records is 17, but the ranks store 8, 8: it would be stored as 12 where 8 is found");
+  DimCut told = padded;
+  told.size = 13;
+  CHECK(infer(told, {8, 8}) == 13);
+  CHECK(refused(told, {8, 8}, 12) == "E_SHAPE: 'size' is 13, but the length the checkpoint records is 12");
+}
+
+TEST_CASE("heads that may be repeated leave the length open until something tells") {
+  CHECK(refused(kRepeated, {2, 2, 2, 2}) == "E_PAD: the ranks store 2, 2, 2, 2: any true length from 2 to 8 may fit; give 'size'");
+  CHECK(infer(kRepeated, {2, 2, 2, 2}, 4) == 4);
+  CHECK(refused(kRepeated, {2, 2, 2, 2}, 6).rfind("E_SHAPE: ", 0) == 0);
+  CHECK(infer(kRepeated, {6, 6, 6, 6}) == 24);
+}
+
+TEST_CASE("a dim that may have fallen back is known where only one length fits") {
+  const DimCut fallback = cut("tp", 3, [](Level& l) { l.fallback = Fallback::kReplicate; });
+  CHECK(infer(fallback, {9, 9, 9}) == 27);  // 9 would have been cut
+  CHECK(refused(fallback, {10, 10, 10}) == "E_PAD: the ranks store 10, 10, 10: any true length from 10 to 30 may fit; give 'size'");
+  CHECK(infer(fallback, {10, 10, 10}, 10) == 10);
+}
+
+TEST_CASE("segments say how long the dim is") {
+  DimCut fused = cut("tp", 2, [](Level& l) { l.segments = {{22, {}, {}}, {22, {}, {}}}; });
+  fused.levels.push_back(axis("gtp", 3));
+  fused.levels[1].pad_to = 4;
+  CHECK(infer(fused, std::vector<Index>(6, 8)) == 44);
+  CHECK(refused(cut("tp", 2, [](Level& l) { l.segments = {{32, {}, {}}, {16, {}, {}}}; }), {28, 28}) ==
+        "E_SEGMENT_SUM: the sum of 'segments' is 48, but the ranks store 28, 28: it would be stored as 24 where 28 is found");
+}
+
+TEST_CASE("packed sequences say how long the stream is") {
+  const DimCut packed = cut("cp", 2, [](Level& l) {
+    l.layout = SequenceLayout::kZigzag;
+    l.packed = PackedSequences{{0, 3, 8}, {}, {}, {}};
+  });
+  CHECK(infer(packed, {6, 6}) == 8);
+  CHECK(refused(packed, {4, 4}) ==
+        "E_SHAPE: the end of 'packed' is 8, but the ranks store 4, 4: it would be stored as 6 where 4 is found");
+}
+
+TEST_CASE("shards that imply no one length are refused") {
+  CHECK(refused(cut("tp", 2), {3, 4}).rfind("E_SHAPE: the ranks store 3, 4: ", 0) == 0);
+  CHECK(refused(cut("tp", 4, [](Level& l) { l.split = Split::kBalanced; }), {3, 2, 3, 2}) ==
+        "E_SHAPE: the ranks store 3, 2, 3, 2: a length of 10 does not fit: it would be stored as 3 where 2 is found");
+  CHECK(refused(cut("gtp", 2, [](Level& l) { l.pad_rows = 8; }), {4, 4}) ==
+        "E_PAD: the ranks store 4, 4: nothing is left without the padding");
+  CHECK(refused(cut("gtp", 2, [](Level& l) { l.pad_rows = 10; }), {4, 4}) ==
+        "E_PAD: the ranks store 4, 4: nothing is left without the padding");
+}
+
+TEST_CASE("replicas must store the same length") {
+  CHECK(refusal([] { infer_length(cut("tp", 2), Mesh({{"dp", 2}, {"tp", 2}}), std::vector<Index>{4, 4, 4, 5}, {}); }) ==
+        "E_SHAPE: ranks 1 and 3 hold the same part, but store lengths 4 and 5");
+}
+
+TEST_CASE("ranks without the tensor tell nothing, and a part that nobody stores is named") {
+  const Mesh mesh({{"pp", 2}, {"tp", 2}});
+  CHECK(infer_length(cut("tp", 2), mesh, std::vector<Index>{4, 4, kAbsent, kAbsent}, {}) == 8);
+  CHECK(infer_length(cut("tp", 2), mesh, std::vector<Index>{4, kAbsent, kAbsent, kAbsent}, {}) == 8);
+  CHECK(refusal([&] {
+          infer_length(cut("tp", 2, [](Level& l) { l.split = Split::kBalanced; }), mesh,
+                       std::vector<Index>{4, kAbsent, kAbsent, kAbsent}, {});
+        }).rfind("E_MISSING: ", 0) == 0);
+}
+
+TEST_CASE("a whole shape is inferred dim by dim, absent ranks left out") {
+  const Mesh mesh({{"pp", 2}, {"tp", 2}});
+  const TensorCut tensor{{cut("tp", 2), {}}, {true, true, false, false}};
+  CHECK(infer_shape(tensor, mesh, std::vector<Shape>{{4, 3}, {4, 3}, {}, {}}, {}) == Shape{8, 3});
+  CHECK(refusal([&] { infer_shape(tensor, mesh, std::vector<Shape>{{4, 3}, {4}, {}, {}}, {}); }) ==
+        "E_SHAPE: rank 1 stores 1 dims, expected 2");
+}
