@@ -46,13 +46,13 @@ class PlanCommand : public Command {
     }
     if (rank_ >= 0) listing.rank = rank_;
     listing.transfers = common.report == Report::kJson;
-    plan::ParallelPlan plan = pipeline::load_plan(options);
+    pipeline::LoadedPlan loaded = pipeline::load_plan(options);
     const pipeline::Formats formats = known_formats();
     if (check_) {
       if (common.report == Report::kText) print_result(common, fmt::format("{}: the plan is well formed\n", planning_.plan_file));
       return;
     }
-    const std::unique_ptr<pipeline::Prepared> prepared = pipeline::prepare(std::move(plan), options, formats);
+    const std::unique_ptr<pipeline::Prepared> prepared = pipeline::prepare(std::move(loaded), options, formats);
     const pipeline::PlanSummary summary = pipeline::summarize(*prepared, options, listing);
     print_result(common, common.report == Report::kJson ? report::plan_json(summary) : report::plan_text(summary));
   }

@@ -27,6 +27,7 @@ class RunCommand : public Command {
     parser_->add_flag("--overwrite", overwrite_, "Replace an existing target once the new one is complete");
     parser_->add_flag("--copy-side-files", copy_side_files_,
                       "Copy config.json, tokenizer and other small files beside the tensors (up to 64 MiB each)");
+    parser_->add_flag("--check-replicas", check_replicas_, "Read all copies in the source and require equal bytes");
     parser_->footer("Example:\n  mpirun -n 2 reshard run plan.yaml --source llama-tp2 --target llama-tp4");
   }
 
@@ -42,6 +43,7 @@ class RunCommand : public Command {
     if (!planning_.target.empty()) options.target = planning_.target;
     options.overwrite = overwrite_;
     options.copy_side_files = copy_side_files_;
+    options.check_replicas = check_replicas_;
     options.tool = "reshard " + version_;
     options.interrupted = catch_signals();
     const std::unique_ptr<pipeline::Hooks> hooks = test_hooks(communicator.rank());
@@ -56,7 +58,6 @@ class RunCommand : public Command {
       result = pipeline::run(options, formats, communicator);
     }
     if (!first) return 0;
-    if (common.report == Report::kText) print_warnings(common, result.prepared->warnings);
     const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
     print_result(common, common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
     return 0;
@@ -74,6 +75,7 @@ class RunCommand : public Command {
   int threads_ = 0;
   bool overwrite_ = false;
   bool copy_side_files_ = false;
+  bool check_replicas_ = false;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Random groups against blocks counted element by element: member layouts, inferred sizes, cuts of members on their own.
+// Random groups against blocks counted element by element: member layouts, inferred sizes, cuts of members on their
+// own.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -41,7 +42,8 @@ std::vector<Index> number_blocks(Index length, Index divisor, const std::vector<
   return out;
 }
 
-// A line in blocks; nothing where a block is not held whole. Padding fills up a short block, then makes blocks of its own.
+// A line in blocks; nothing where a block is not held whole. Padding fills up a short block, then makes blocks of its
+// own.
 std::optional<naive::Line> to_blocks(const naive::Line& line, const std::vector<Index>& number, Index divisor) {
   naive::Line out;
   std::vector<Index> held;   // elements in block order
@@ -62,7 +64,8 @@ std::optional<naive::Line> to_blocks(const naive::Line& line, const std::vector<
       continue;
     }
     if (room == 0) {
-      const Index copy = cell.copy_of == naive::kPadding ? naive::kPadding : number[static_cast<std::size_t>(cell.copy_of)];
+      const Index copy =
+          cell.copy_of == naive::kPadding ? naive::kPadding : number[static_cast<std::size_t>(cell.copy_of)];
       out.push_back({naive::kPadding, copy, cell.temporary});
       room = divisor;
     }
@@ -78,7 +81,8 @@ naive::Line cells(const DimShard& shard) {
     for (Index i = 0; i < run.length; ++i) out[static_cast<std::size_t>(run.stored + i)].global = run.global + i;
   for (const Pad& pad : shard.pads)
     for (Index i = 0; i < pad.length; ++i)
-      out[static_cast<std::size_t>(pad.stored + i)] = {naive::kPadding, pad.copy_of.value_or(naive::kPadding), pad.temporary};
+      out[static_cast<std::size_t>(pad.stored + i)] = {naive::kPadding, pad.copy_of.value_or(naive::kPadding),
+                                                       pad.temporary};
   return out;
 }
 
@@ -87,8 +91,10 @@ DimCut in_steps_of(DimCut cut, Index k) {
   if (cut.pad_total) *cut.pad_total *= k;
   for (std::size_t i = 0; i < cut.levels.size(); ++i) {
     Level& level = cut.levels[i];
-    const bool plain = level.layout == SequenceLayout::kContiguous && !level.pad_to && !level.pad_rows && i == 0 && !cut.pad_total;
-    if (plain && (level.split != Split::kEven || level.unit > 1 || level.fallback == Fallback::kRepeat)) level.unit *= k;
+    const bool plain =
+        level.layout == SequenceLayout::kContiguous && !level.pad_to && !level.pad_rows && i == 0 && !cut.pad_total;
+    if (plain && (level.split != Split::kEven || level.unit > 1 || level.fallback == Fallback::kRepeat))
+      level.unit *= k;
     if (level.layout == SequenceLayout::kStriped) level.block *= k;
     if (level.pad_to) *level.pad_to *= k;
     if (level.pad_rows) *level.pad_rows *= k;
@@ -138,8 +144,8 @@ TEST_CASE("group members are cut by one partition, as blocks counted one by one 
       for (const Index segment : segments) length += segment;
     }
     const Mesh mesh(axes);
-    const std::string text = fmt::format("seed {} case {}: length {} in blocks of {}{}", seed, i, length, k,
-                                         random_layouts::describe(cut));
+    const std::string text =
+        fmt::format("seed {} case {}: length {} in blocks of {}{}", seed, i, length, k, random_layouts::describe(cut));
     CAPTURE(text);
 
     const naive::CutDim elements = naive::cut_dim(cut, length);
@@ -166,8 +172,10 @@ TEST_CASE("group members are cut by one partition, as blocks counted one by one 
     for (const naive::Line& line : elements.lines) {
       const auto blocks = to_blocks(line, number, k);
       split = split || !blocks;
-      if (blocks && std::any_of(line.begin(), line.end(), [](const naive::Cell& c) { return c.global == naive::kPadding; }))
-        short_padding = short_padding || static_cast<Index>(blocks->size()) != (static_cast<Index>(line.size()) + k - 1) / k;
+      if (blocks &&
+          std::any_of(line.begin(), line.end(), [](const naive::Cell& c) { return c.global == naive::kPadding; }))
+        short_padding =
+            short_padding || static_cast<Index>(blocks->size()) != (static_cast<Index>(line.size()) + k - 1) / k;
       expected.push_back(blocks.value_or(naive::Line{}));
     }
     if (split || short_padding) {

@@ -89,7 +89,8 @@ naive::Line cells(const layout::DimShard& shard) {
     for (Index k = 0; k < run.length; ++k) put(run.stored + k, {run.global + k, naive::kPadding, false});
   }
   for (const layout::Pad& pad : shard.pads)
-    for (Index k = 0; k < pad.length; ++k) put(pad.stored + k, {naive::kPadding, pad.copy_of.value_or(naive::kPadding), pad.temporary});
+    for (Index k = 0; k < pad.length; ++k)
+      put(pad.stored + k, {naive::kPadding, pad.copy_of.value_or(naive::kPadding), pad.temporary});
   CHECK(covered == shard.stored_length);
   return out;
 }
@@ -105,7 +106,8 @@ void check_layout(const TensorLayout& layout, const NaiveSide& expected) {
   CHECK(std::set<std::string>(layout.fallen_back.begin(), layout.fallen_back.end()) == expected.ignored);
 }
 
-// A value that says which element of which tensor it is. Mixed, so that no two neighbours and no two tensors look alike.
+// A value that says which element of which tensor it is. Mixed, so that no two neighbours and no two tensors look
+// alike.
 std::uint64_t value_of(std::uint64_t tensor, std::uint64_t element) {
   std::uint64_t x = tensor * 0x9e3779b97f4a7c15ULL + element + 1;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -157,8 +159,8 @@ class Shard {
   std::vector<const naive::Line*> lines_;
 };
 
-void check_transfers(const Case& c, const TensorLayout& source, const TensorLayout& target, const NaiveSide& naive_source,
-                     const NaiveSide& naive_target, std::uint64_t tensor) {
+void check_transfers(const Case& c, const TensorLayout& source, const TensorLayout& target,
+                     const NaiveSide& naive_source, const NaiveSide& naive_target, std::uint64_t tensor) {
   const planner::TensorToRead to_read{&source, 2};
   const auto sources = planner::choose_sources({&to_read, 1});
   planner::prove_coverage(source, target, sources.front());
@@ -169,7 +171,8 @@ void check_transfers(const Case& c, const TensorLayout& source, const TensorLayo
 
   std::vector<Shard> from;
   std::vector<std::map<std::vector<Index>, std::uint64_t>> written(static_cast<std::size_t>(target.ranks));
-  for (Index rank = 0; rank < source.ranks; ++rank) from.emplace_back(naive_source, c.shape, static_cast<std::size_t>(rank), tensor);
+  for (Index rank = 0; rank < source.ranks; ++rank)
+    from.emplace_back(naive_source, c.shape, static_cast<std::size_t>(rank), tensor);
   for (const planner::Transfer& move : moves) {
     const auto& values = from[static_cast<std::size_t>(move.source_rank)].values;
     auto& target_values = written[static_cast<std::size_t>(move.target_rank)];
@@ -196,7 +199,8 @@ void check_missing_rank(const Case& c, TensorLayout source, const TensorLayout& 
   for (Index rank = 0; rank < source.ranks; ++rank) {
     if (rank == gone) continue;
     planner::Box all;
-    for (const auto& lines : naive_source.lines) all.push_back({0, static_cast<Index>(lines[static_cast<std::size_t>(rank)].size())});
+    for (const auto& lines : naive_source.lines)
+      all.push_back({0, static_cast<Index>(lines[static_cast<std::size_t>(rank)].size())});
     for_each_position(all, [&](std::vector<Index> at) {
       for (std::size_t d = 0; d < at.size(); ++d)
         at[d] = naive_source.lines[d][static_cast<std::size_t>(rank)][static_cast<std::size_t>(at[d])].global;
@@ -223,7 +227,8 @@ std::vector<Shape> stored_shapes(const NaiveSide& side, std::size_t ranks) {
   return out;
 }
 
-void check_inference(const Case& c, const Side& side, const NaiveSide& expected, const Mesh& mesh, std::map<std::string, int>& seen) {
+void check_inference(const Case& c, const Side& side, const NaiveSide& expected, const Mesh& mesh,
+                     std::map<std::string, int>& seen) {
   const std::vector<Shape> stored = stored_shapes(expected, static_cast<std::size_t>(mesh.size()));
   CHECK(layout::infer_shape(side.cut, mesh, stored, c.shape) == c.shape);
 
@@ -239,7 +244,8 @@ void check_inference(const Case& c, const Side& side, const NaiveSide& expected,
       limit += by_tuple.back();
     }
     const bool empty = c.shape[d] == 0 && limit > 0;  // padding only: refused, for nothing would be left
-    known = known && !empty && (told || naive::lengths_that_fit(cut, by_tuple, limit) == std::vector<Index>{c.shape[d]});
+    known =
+        known && !empty && (told || naive::lengths_that_fit(cut, by_tuple, limit) == std::vector<Index>{c.shape[d]});
   }
   if (known) {
     ++seen["inferred"];
@@ -258,7 +264,8 @@ TEST_CASE("layouts, transfers and inferred shapes are those of an oracle that co
   std::map<std::string, int> shown;  // features of accepted cases
   std::map<std::string, int> seen;
   for (int i = 0; i < kCases;) {
-    const std::string& wish = random_layouts::features()[static_cast<std::size_t>(i) % random_layouts::features().size()];
+    const std::string& wish =
+        random_layouts::features()[static_cast<std::size_t>(i) % random_layouts::features().size()];
     const Case c = random_layouts::draw(random, wish);
     const std::string text = fmt::format("seed {} case {}: {}", seed(), i, random_layouts::describe(c));
     CAPTURE(text);
@@ -267,8 +274,8 @@ TEST_CASE("layouts, transfers and inferred shapes are those of an oracle that co
     const NaiveSide naive_source = naive_side(c.shape, c.source);
     const NaiveSide naive_target = naive_side(c.shape, c.target);
     bool refused = false;
-    for (const auto& [side, mesh, naive] : {std::tuple(&c.source, &source_mesh, &naive_source),
-                                            std::tuple(&c.target, &target_mesh, &naive_target)}) {
+    for (const auto& [side, mesh, naive] :
+         {std::tuple(&c.source, &source_mesh, &naive_source), std::tuple(&c.target, &target_mesh, &naive_target)}) {
       const std::set<ErrorCode> found = codes([&] { layout::lay_out(c.shape, side->cut, *mesh); });
       CHECK(found.empty() == naive->faults.empty());
       CHECK(std::includes(naive->faults.begin(), naive->faults.end(), found.begin(), found.end()));

@@ -13,7 +13,9 @@ using layout::DimCut;
 using layout::Level;
 using layout::Mesh;
 
-[[noreturn]] void refuse(ErrorCode code, const std::string& message) { throw Error(Issue{code, "", "", message}); }
+[[noreturn]] void refuse(ErrorCode code, const std::string& message) {
+  throw Error(Issue{code, "", "", message});
+}
 
 [[noreturn]] void unknown(std::string_view what, const std::string& name) {
   throw std::runtime_error("case reader: unknown " + std::string(what) + " '" + name + "'");
@@ -51,9 +53,12 @@ void read_option(const std::string& key, const Value& value, Level& first, Level
   } else if (key == "fallback") {
     first.fallback = read_fallback(value.string());
   } else if (key == "layout") {
-    if (value.string() == "zigzag") first.layout = layout::SequenceLayout::kZigzag;
-    else if (value.string() == "striped") first.layout = layout::SequenceLayout::kStriped;
-    else if (value.string() != "contiguous") refuse(ErrorCode::kSchema, "unknown layout '" + value.string() + "'");
+    if (value.string() == "zigzag")
+      first.layout = layout::SequenceLayout::kZigzag;
+    else if (value.string() == "striped")
+      first.layout = layout::SequenceLayout::kStriped;
+    else if (value.string() != "contiguous")
+      refuse(ErrorCode::kSchema, "unknown layout '" + value.string() + "'");
   } else if (key == "block") {
     first.block = value.integer();
   } else if (key == "pad_to") {
@@ -97,7 +102,9 @@ Mesh read_mesh(const Value& axes, const Value* ranks) {
   return Mesh(std::move(read), ranks ? integers(*ranks) : std::vector<Index>{});
 }
 
-Mesh side_mesh(const Value& side) { return read_mesh(*side.find("axes"), side.find("ranks")); }
+Mesh side_mesh(const Value& side) {
+  return read_mesh(*side.find("axes"), side.find("ranks"));
+}
 
 DimCut read_dim(const Value& value, const Mesh& mesh, const std::set<std::string>& other_axes) {
   DimCut cut;
@@ -124,7 +131,8 @@ DimCut read_dim(const Value& value, const Mesh& mesh, const std::set<std::string
   return cut;
 }
 
-layout::TensorCut read_cut(const Value* shard, std::size_t rank, const Mesh& mesh, const std::set<std::string>& other_axes) {
+layout::TensorCut read_cut(const Value* shard, std::size_t rank, const Mesh& mesh,
+                           const std::set<std::string>& other_axes) {
   layout::TensorCut out;
   out.dims.resize(rank);
   std::vector<bool> taken(rank, false);

@@ -1,6 +1,6 @@
 #pragma once
-// The machine-readable cases of tests/data as values of the layout room. Sides are written like plans; this converter knows just
-// enough of that notation for the cases, so that layouts are tested without the plan reader.
+// The machine-readable cases of tests/data as values of the layout room. Sides are written like plans; this converter
+// knows just enough of that notation for the cases, so that layouts are tested without the plan reader.
 
 #include <functional>
 #include <map>

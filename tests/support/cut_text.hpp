@@ -1,5 +1,6 @@
 #pragma once
-// Cuts written shortly, and shards as text: "4-8 24-28 pad 2 (copies 9)" are global intervals and padding in stored order.
+// Cuts written shortly, and shards as text: "4-8 24-28 pad 2 (copies 9)" are global intervals and padding in stored
+// order.
 
 #include <functional>
 #include <string>

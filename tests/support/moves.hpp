@@ -1,6 +1,6 @@
 #pragma once
-// Transfers as the case files write them: each element read from the lowest rank that holds it, boxes joined where they are neighbours
-// in tensor, source shard and target shard.
+// Transfers as the case files write them: each element read from the lowest rank that holds it, boxes joined where they
+// are neighbours in tensor, source shard and target shard.
 
 #include <algorithm>
 #include <optional>
@@ -19,7 +19,8 @@ using planner::Box;
 using planner::Transfer;
 
 /// Stored positions of global [begin, begin + length) in a shard that holds them in one run.
-inline std::optional<layout::Index> stored_position(const layout::DimShard& shard, layout::Index begin, layout::Index length) {
+inline std::optional<layout::Index> stored_position(const layout::DimShard& shard, layout::Index begin,
+                                                    layout::Index length) {
   for (const layout::Run& run : shard.runs)
     if (run.global <= begin && begin + length <= run.global + run.length) return run.stored + (begin - run.global);
   return std::nullopt;
@@ -46,8 +47,8 @@ inline std::vector<Transfer> from_lowest_holder(std::vector<Transfer> moves, con
       Box box;
       for (std::size_t d = 0; d < move.target_box.size(); ++d) {
         const auto [begin, end] = move.target_box[d];
-        const auto at =
-            stored_position(shard_of(source, rank, d), global_position(shard_of(target, move.target_rank, d), begin), end - begin);
+        const auto at = stored_position(shard_of(source, rank, d),
+                                        global_position(shard_of(target, move.target_rank, d), begin), end - begin);
         if (at) box.push_back({*at, *at + (end - begin)});
       }
       if (box.size() != move.target_box.size()) continue;
@@ -59,9 +60,10 @@ inline std::vector<Transfer> from_lowest_holder(std::vector<Transfer> moves, con
   return moves;
 }
 
-/// Joins boxes that continue each other along one dim after the other, the last first. `across`: also where the tensor does not
-/// continue.
-inline std::vector<Transfer> joined(std::vector<Transfer> moves, const layout::TensorLayout& target, bool across = false) {
+/// Joins boxes that continue each other along one dim after the other, the last first. `across`: also where the tensor
+/// does not continue.
+inline std::vector<Transfer> joined(std::vector<Transfer> moves, const layout::TensorLayout& target,
+                                    bool across = false) {
   const std::size_t dims = target.dims.size();
   for (std::size_t d = dims; d-- > 0;) {
     const auto key = [&](const Transfer& m) {
@@ -72,11 +74,13 @@ inline std::vector<Transfer> joined(std::vector<Transfer> moves, const layout::T
     std::sort(moves.begin(), moves.end(), [&](const Transfer& a, const Transfer& b) { return key(a) < key(b); });
     std::vector<Transfer> out;
     for (const Transfer& move : moves) {
-      bool continues = !out.empty() && out.back().source_rank == move.source_rank && out.back().target_rank == move.target_rank;
+      bool continues =
+          !out.empty() && out.back().source_rank == move.source_rank && out.back().target_rank == move.target_rank;
       if (continues) {
         Transfer& last = out.back();
         const layout::DimShard& shard = shard_of(target, move.target_rank, d);
-        continues = last.target_box[d].end == move.target_box[d].begin && last.source_box[d].end == move.source_box[d].begin &&
+        continues = last.target_box[d].end == move.target_box[d].begin &&
+                    last.source_box[d].end == move.source_box[d].begin &&
                     (across || global_position(shard, last.target_box[d].end - 1) + 1 ==
                                    global_position(shard, move.target_box[d].begin));
         for (std::size_t e = 0; e < dims && continues; ++e)
@@ -105,7 +109,8 @@ inline Box read_box(const Value& list) {
 /// [source rank, target rank, source box, target box], beginning at entry `first`.
 inline Transfer read_transfer(const Value& list, std::size_t first = 0) {
   const Value::Array& entries = list.array();
-  return {entries[first].integer(), entries[first + 1].integer(), read_box(entries[first + 2]), read_box(entries[first + 3])};
+  return {entries[first].integer(), entries[first + 1].integer(), read_box(entries[first + 2]),
+          read_box(entries[first + 3])};
 }
 
 /// Plans and proves one tensor.

@@ -19,7 +19,9 @@ struct Refused {
   bool may_fall_back = false;
 };
 
-Index size_of(const Line& line) { return static_cast<Index>(line.size()); }
+Index size_of(const Line& line) {
+  return static_cast<Index>(line.size());
+}
 
 void append(Line& out, const Line& from, Index begin, Index end) {
   for (Index i = begin; i < end; ++i) out.push_back(from.at(static_cast<std::size_t>(i)));
@@ -52,7 +54,8 @@ Line take_part(const Line& part, const Level& level, Index unit, Fallback fallba
     }
     if (count % n != 0) throw Refused{ErrorCode::kIndivisible, replicate};
     for (Index u = 0; u < count; ++u)
-      if (u / (count / n) == c) append(out, units[static_cast<std::size_t>(u)], 0, size_of(units[static_cast<std::size_t>(u)]));
+      if (u / (count / n) == c)
+        append(out, units[static_cast<std::size_t>(u)], 0, size_of(units[static_cast<std::size_t>(u)]));
     return out;
   }
   std::vector<Index> owner;  // of each unit
@@ -82,7 +85,8 @@ Line take(const Line& line, std::span<const Level> levels, Fill fill, Index c);
 
 // Whether the levels behind a packed one can cut a stream of this length. A padded one says itself what it adds.
 bool can_cut(std::span<const Level> levels, Index length) {
-  if (levels.empty() || (levels.front().axis_size > 1 && (levels.front().pad_to || levels.front().pad_rows))) return true;
+  if (levels.empty() || (levels.front().axis_size > 1 && (levels.front().pad_to || levels.front().pad_rows)))
+    return true;
   Line line(static_cast<std::size_t>(length));
   for (Index i = 0; i < length; ++i) line[static_cast<std::size_t>(i)].global = i;
   try {
@@ -171,7 +175,8 @@ Line take(const Line& line, std::span<const Level> levels, Fill fill, Index c) {
     append(part, line, begin, begin + segment.size);
     begin += segment.size;
     try {
-      const Line held = take_part(part, level, segment.unit.value_or(level.unit), segment.fallback.value_or(level.fallback), n, c);
+      const Line held =
+          take_part(part, level, segment.unit.value_or(level.unit), segment.fallback.value_or(level.fallback), n, c);
       append(out, held, 0, size_of(held));
     } catch (const Refused& refused) {
       if (!refused.may_fall_back) throw;

@@ -1,7 +1,7 @@
 #pragma once
-// What every rank stores of a tensor, element by element: an independent reading of plan format sections 5, 6 and 9 for property
-// tests. A shard is the explicit list of its stored positions; there is no interval here and no code of the layout room, only
-// its data types. Slow and obvious on purpose.
+// What every rank stores of a tensor, element by element: an independent reading of plan format sections 5, 6 and 9 for
+// property tests. A shard is the explicit list of its stored positions; there is no interval here and no code of the
+// layout room, only its data types. Slow and obvious on purpose.
 
 #include <cstdint>
 #include <optional>
@@ -33,9 +33,9 @@ using Line = std::vector<Cell>;
 
 /// A dim cut for every tuple of coordinates.
 struct CutDim {
-  std::vector<Line> lines;            ///< row-major over the levels' coordinates
-  std::vector<std::string> ignored;   ///< axes that fell back by `replicate`
-  std::set<ErrorCode> faults;         ///< not empty: refused, for one of these reasons (`lines` is empty then)
+  std::vector<Line> lines;           ///< row-major over the levels' coordinates
+  std::vector<std::string> ignored;  ///< axes that fell back by `replicate`
+  std::set<ErrorCode> faults;        ///< not empty: refused, for one of these reasons (`lines` is empty then)
 };
 
 CutDim cut_dim(const layout::DimCut& cut, Index length);

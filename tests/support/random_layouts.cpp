@@ -13,8 +13,8 @@ using layout::DimCut;
 using layout::Fallback;
 using layout::Level;
 
-const std::vector<Index> kLengths = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 12, 14, 15, 16, 18,
-                                     20, 24, 28, 30, 32, 36, 40, 42, 48, 8,  12, 16, 24, 24, 32, 48};
+const std::vector<Index> kLengths = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 12, 14, 15, 16, 18,
+                                     20, 24, 28, 30, 32, 36, 40, 42, 48, 8, 12, 16, 24, 24, 32, 48};
 
 // `length` as a sum of parts of at least 1.
 std::vector<Index> random_parts(Random& random, Index length, Index most) {
@@ -63,7 +63,8 @@ void draw_packed(Random& random, Index length, Level& level, std::set<std::strin
   seen.insert("packed");
 }
 
-void draw_way(Random& random, const std::string& way, Index length, Level& level, DimCut& cut, std::set<std::string>& seen) {
+void draw_way(Random& random, const std::string& way, Index length, Level& level, DimCut& cut,
+              std::set<std::string>& seen) {
   const Index n = level.axis_size;
   seen.insert(way);
   if (way == "segments") {
@@ -73,7 +74,8 @@ void draw_way(Random& random, const std::string& way, Index length, Level& level
     if (random.chance(20)) level.split = layout::Split::kBalanced;
   } else if (way == "unit") {
     level.unit = random.between(2, 4);
-    if (random.chance(40)) level.split = random.one_of<layout::Split>({layout::Split::kBalanced, layout::Split::kChunk});
+    if (random.chance(40))
+      level.split = random.one_of<layout::Split>({layout::Split::kBalanced, layout::Split::kChunk});
   } else if (way == "balanced") {
     level.split = layout::Split::kBalanced;
   } else if (way == "chunk") {
@@ -108,8 +110,9 @@ void draw_way(Random& random, const std::string& way, Index length, Level& level
   }
 }
 
-const std::vector<std::string> kWays = {"plain",  "plain",     "segments", "stride",  "unit",   "balanced",  "chunk",  "shares",
-                                        "repeat", "replicate", "zigzag",   "striped", "packed", "pad_total", "padding"};
+const std::vector<std::string> kWays = {"plain",    "plain",   "segments", "stride",    "unit",
+                                        "balanced", "chunk",   "shares",   "repeat",    "replicate",
+                                        "zigzag",   "striped", "packed",   "pad_total", "padding"};
 
 }  // namespace
 
@@ -129,8 +132,8 @@ DimCut draw_dim(Random& random, Index length, const std::vector<layout::Axis>& a
     if (last && random.chance(35))
       draw_way(random, "padding", length, cut.levels[i], cut, seen);
     else if (random.chance(15) && !cut.levels.front().packed)
-      draw_way(random, random.one_of<std::string>({"balanced", "chunk", "stride", "replicate", "zigzag"}), length, cut.levels[i],
-               cut, seen);
+      draw_way(random, random.one_of<std::string>({"balanced", "chunk", "stride", "replicate", "zigzag"}), length,
+               cut.levels[i], cut, seen);
   }
   if (random.chance(wish == "fill last" ? 80 : 20)) {
     cut.fill = layout::Fill::kLast;
@@ -212,11 +215,28 @@ std::string describe(const DimCut& cut) {
 }
 
 const std::vector<std::string>& features() {
-  static const std::vector<std::string> all = {
-      "segments", "segment options", "stride",   "unit",         "balanced",       "chunk",  "shares",
-      "repeat",   "replicate",       "zigzag",   "striped",      "packed",         "packed with inner axis",
-      "pad_to",   "pad_rows",        "pad_total", "fill last",   "axis of size 1", "replicas",
-      "ranks",    "one-sided axis",  "several axes"};
+  static const std::vector<std::string> all = {"segments",
+                                               "segment options",
+                                               "stride",
+                                               "unit",
+                                               "balanced",
+                                               "chunk",
+                                               "shares",
+                                               "repeat",
+                                               "replicate",
+                                               "zigzag",
+                                               "striped",
+                                               "packed",
+                                               "packed with inner axis",
+                                               "pad_to",
+                                               "pad_rows",
+                                               "pad_total",
+                                               "fill last",
+                                               "axis of size 1",
+                                               "replicas",
+                                               "ranks",
+                                               "one-sided axis",
+                                               "several axes"};
   return all;
 }
 
@@ -230,7 +250,9 @@ Case draw(Random& random, const std::string& wish) {
     elements *= std::max(length, Index{1});
     out.shape.push_back(length);
   }
-  const std::string way = wish == "pad_to" || wish == "pad_rows" ? "padding" : wish == "segment options" ? "segments" : wish;
+  const std::string way = wish == "pad_to" || wish == "pad_rows" ? "padding"
+                          : wish == "segment options"            ? "segments"
+                                                                 : wish;
   out.source = draw_side(random, out.shape, way, out.features);
   out.target = draw_side(random, out.shape, way, out.features);
   return out;
@@ -242,7 +264,8 @@ std::string describe(const Case& c) {
     out += fmt::format("\n{}:", name);
     for (const layout::Axis& axis : side->axes) out += fmt::format(" {}={}", axis.name, axis.size);
     if (!side->ranks.empty()) out += fmt::format(" ranks {}", fmt::join(side->ranks, ","));
-    for (std::size_t d = 0; d < side->cut.dims.size(); ++d) out += fmt::format("\n  {}:{}", d, describe(side->cut.dims[d]));
+    for (std::size_t d = 0; d < side->cut.dims.size(); ++d)
+      out += fmt::format("\n  {}:{}", d, describe(side->cut.dims[d]));
   }
   return out;
 }

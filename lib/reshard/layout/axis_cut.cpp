@@ -14,6 +14,9 @@
 namespace reshard::layout {
 namespace {
 
+// A plan of one line must not make more runs than memory holds: blocks of 1 over 2^40 elements would.
+constexpr Index kMaxRuns = Index{1} << 24;
+
 // What a line must be a multiple of so that these levels cut it evenly; 1 where they take any length, or fixed ones.
 // Example: axes [tp=4, ep=2] behind cp: 8; a padded axis takes any length: 1.
 Index even_multiple(std::span<const Level> levels) {
@@ -125,13 +128,15 @@ std::optional<Refusal> AxisCut::refusal(Index length) const {
   if (is_sequence()) {
     if (n == 1) return std::nullopt;
     if (level_.packed) {
+      const auto sequences = static_cast<Index>(level_.packed->cu_seqlens.size());
+      if (auto refused = runs_refusal(checked_mul(sequences, 2 * n))) return refused;
       auto refused = packed_zigzag_refusal(*level_.packed, level_.packed_padding, n, inner_multiple_);
       if (refused) refused->message = fmt::format("{}: {}", axis_text(level_), refused->message);
       return refused;
     }
     const bool zigzag = level_.layout == SequenceLayout::kZigzag;
     const Index multiple = checked_mul(zigzag ? 2 : level_.block, n);
-    if (length % multiple == 0) return std::nullopt;
+    if (length % multiple == 0) return zigzag ? std::nullopt : runs_refusal(length / level_.block);
     return refusal_of(ErrorCode::kSeqLayout,
                       fmt::format("{} ({}) cannot cut {} elements: not a multiple of {} x {} = {}", axis_text(level_),
                                   zigzag ? "zigzag" : "striped", length, zigzag ? 2 : level_.block, n, multiple));
@@ -146,12 +151,14 @@ std::optional<Refusal> AxisCut::refusal(Index length) const {
   }
   if (level_.stride > 1) {
     const Index multiple = checked_mul(level_.stride, n);
+    if (auto refused = runs_refusal(multiple)) return refused;
     if (length % multiple != 0)
       return refusal_of(ErrorCode::kStride,
                         fmt::format("{} cannot cut {} elements with stride {}: not a multiple of {} x {} = {}",
                                     axis_text(level_), length, level_.stride, level_.stride, n, multiple));
   }
   if (!level_.segments.empty()) {
+    if (auto refused = runs_refusal(checked_mul(static_cast<Index>(level_.segments.size()), n))) return refused;
     Index sum = 0;
     for (const Segment& segment : level_.segments) sum = checked_add(sum, segment.size);
     if (sum != length)
@@ -171,6 +178,12 @@ std::optional<Refusal> AxisCut::refusal(Index length) const {
     if (refused && !fall_back) fall_back = std::move(refused);
   }
   return fall_back;
+}
+
+std::optional<Refusal> AxisCut::runs_refusal(Index runs) const {
+  if (runs <= kMaxRuns) return std::nullopt;
+  return refusal_of(ErrorCode::kUnsupported,
+                    fmt::format("{} would cut a dim into {} runs, more than {}", axis_text(level_), runs, kMaxRuns));
 }
 
 std::optional<Refusal> AxisCut::part_refusal(const Part& part, std::size_t number) const {

@@ -45,6 +45,7 @@ class AxisCut {
   };
 
   std::vector<Part> parts(Index length) const;
+  std::optional<Refusal> runs_refusal(Index runs) const;
   std::optional<Refusal> part_refusal(const Part& part, std::size_t number) const;
   Extent extent(const Part& part, Index c) const;
   bool is_padded() const { return level_.axis_size > 1 && (level_.pad_to || level_.pad_rows); }

@@ -107,8 +107,8 @@ struct DimShard {
 
 /// The shard of one coordinate per level. `length` is the true size. Cost O(runs).
 /// Errors: kIndivisible, kEmptyShard, kSegmentSum, kStride, kSeqLayout, kPad, kRepeat, kOwner (shares), kSchema,
-/// kOverflow; the message names the level's axis and the numbers, the caller adds tensor and dim. Fallback::kReplicate
-/// is not applied here: see resolve_fallbacks.
+/// kOverflow, kUnsupported (more runs than memory is given); the message names the level's axis and the numbers, the
+/// caller adds tensor and dim. Fallback::kReplicate is not applied here: see resolve_fallbacks.
 DimShard cut_dim(const DimCut& cut, Index length, std::span<const Index> coordinates);
 
 /// The shards of all coordinates at once, row-major over the levels (the last level fastest). Cost O(runs of all

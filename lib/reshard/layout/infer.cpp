@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <numeric>
 #include <string>
@@ -18,6 +19,7 @@ namespace reshard::layout {
 namespace {
 
 constexpr Index kMaxProbeWork = Index{1} << 22;  // coordinates looked at while searching for lengths that fit
+constexpr std::size_t kMaxProgressions = 64;     // beyond them, candidates are all lengths between their ends
 constexpr std::size_t kNamedRanks = 8;           // stored lengths written into a message
 
 // first, first + step, ..., last: lengths that may fit.
@@ -25,6 +27,8 @@ struct Progression {
   Index first = 0;
   Index last = 0;
   Index step = 1;
+
+  friend auto operator<=>(const Progression&, const Progression&) = default;
 };
 
 using Candidates = std::optional<std::vector<Progression>>;  // nothing: any length
@@ -32,6 +36,23 @@ using Candidates = std::optional<std::vector<Progression>>;  // nothing: any len
 bool holds(const std::vector<Progression>& set, Index x) {
   return std::any_of(set.begin(), set.end(),
                      [&](const Progression& p) { return p.first <= x && x <= p.last && (x - p.first) % p.step == 0; });
+}
+
+Progression hull(const std::vector<Progression>& set) {
+  Progression out{set.front().first, set.front().last, 1};
+  for (const Progression& p : set) {
+    out.first = std::min(out.first, p.first);
+    out.last = std::max(out.last, p.last);
+  }
+  return out;
+}
+
+// The same set without repetitions, or all between its ends where it is too many pieces.
+std::vector<Progression> simplified(std::vector<Progression> set) {
+  std::sort(set.begin(), set.end());
+  set.erase(std::unique(set.begin(), set.end()), set.end());
+  if (set.size() > kMaxProgressions) return {hull(set)};
+  return set;
 }
 
 // A superset of what both hold: the shorter of two progressions that overlap, cut to the overlap. The lengths that come
@@ -48,7 +69,7 @@ std::vector<Progression> intersect(const std::vector<Progression>& a, const std:
       if (first > limit) continue;
       out.push_back({first, first + (limit - first) / coarse.step * coarse.step, coarse.step});
     }
-  return out;
+  return simplified(std::move(out));
 }
 
 // Works from the stored lengths of the innermost level outwards to the lengths of the line that a dim starts as.
@@ -127,7 +148,7 @@ class CandidateFinder {
           if (n % units == 0) out.push_back({units * unit, units * unit, 1});
     }
     if (level.fallback == Fallback::kReplicate) out.insert(out.end(), part.begin(), part.end());
-    return out;
+    return simplified(std::move(out));
   }
 
   Candidates uneven(const Level& level, const std::vector<Candidates>& parts, const Candidates& same) {
@@ -138,16 +159,12 @@ class CandidateFinder {
         return std::nullopt;
       }
       if (part->empty()) return std::vector<Progression>{};
-      Progression hull = part->front();
-      for (const Progression& p : *part) {
-        hull.first = std::min(hull.first, p.first);
-        hull.last = std::max(hull.last, p.last);
-      }
-      sum = {checked_add(sum.first, hull.first), checked_add(sum.last, hull.last), 1};
+      const Progression ends = hull(*part);
+      sum = {checked_add(sum.first, ends.first), checked_add(sum.last, ends.last), 1};
     }
     std::vector<Progression> out = {sum};
     if (level.fallback == Fallback::kReplicate && same) out.insert(out.end(), same->begin(), same->end());
-    return out;
+    return simplified(std::move(out));
   }
 
   static Index physical_total(const PackedSequences& packed) {
@@ -178,12 +195,18 @@ std::vector<Index> lengths_by_tuple(const DimCut& cut, const Mesh& mesh, std::sp
   return out;
 }
 
+// Why a length does not fit: the cut refuses it (with the cut's code), or it would be stored otherwise (kShape).
+struct Misfit {
+  ErrorCode code = ErrorCode::kShape;
+  std::string message = "no length is stored like that";
+};
+
 // True where a dim of this length is stored as told. `why` is filled with the reason where it is not.
-bool fits(const DimCut& cut, Index length, std::span<const Index> by_tuple, std::string* why = nullptr) {
+bool fits(const DimCut& cut, Index length, std::span<const Index> by_tuple, Misfit* why = nullptr) {
   DimCut resolved = cut;
   std::vector<std::string> fallen_back;
   if (const auto refused = resolve_fallbacks(resolved, length, fallen_back)) {
-    if (why) *why = refused->message;
+    if (why) *why = {refused->code, refused->message};
     return false;
   }
   const std::vector<Index> lengths = stored_lengths(resolved, length);
@@ -201,7 +224,9 @@ bool fits(const DimCut& cut, Index length, std::span<const Index> by_tuple, std:
       rest /= size;
     }
     if (by_tuple[tuple] == kAbsent || by_tuple[tuple] == lengths[index]) continue;
-    if (why) *why = fmt::format("it would be stored as {} where {} is found", lengths[index], by_tuple[tuple]);
+    if (why)
+      *why = {ErrorCode::kShape,
+              fmt::format("it would be stored as {} where {} is found", lengths[index], by_tuple[tuple])};
     return false;
   }
   return true;
@@ -248,6 +273,12 @@ std::string stored_text(std::span<const Index> stored) {
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
+// " (8 in all)" where the shards leave only one length.
+std::string implied_text(const Candidates& candidates) {
+  if (!candidates || candidates->size() != 1 || candidates->front().first != candidates->front().last) return "";
+  return fmt::format(" ({} in all)", candidates->front().last);
+}
+
 struct Hint {
   const char* source;
   Index length;
@@ -287,12 +318,12 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
   CandidateFinder finder(cut, by_tuple);
   const Candidates candidates = finder.find();
   if (!hints.empty()) {
-    std::string why;
+    Misfit why;
     if (fits(cut, hints.front().length, by_tuple, &why)) return hints.front().length;
     const bool segments = !cut.levels.empty() && !cut.levels.front().segments.empty();
-    refuse(segments ? ErrorCode::kSegmentSum : ErrorCode::kShape,
-           fmt::format("{} is {}, but the ranks store {}: {}", hints.front().source, hints.front().length,
-                       stored_text(stored), why));
+    refuse(segments && why.code == ErrorCode::kShape ? ErrorCode::kSegmentSum : why.code,
+           fmt::format("{} is {}, but the ranks store {}{}: {}", hints.front().source, hints.front().length,
+                       stored_text(stored), implied_text(candidates), why.message));
   }
   if (!candidates || finder.open)
     refuse(ErrorCode::kMissing,
@@ -307,12 +338,15 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
     refuse(ErrorCode::kPad,
            fmt::format("the ranks store {}: the true length is unknown; give 'size'", stored_text(stored)));
   if (!found.lowest) {
-    std::string why = "no length is stored like that";
+    Misfit why;
     if (!candidates->empty()) {
-      fits(cut, candidates->front().last, by_tuple, &why);
-      why = fmt::format("a length of {} does not fit: {}", candidates->front().last, why);
+      const Index length = candidates->front().last;
+      fits(cut, length, by_tuple, &why);
+      why.message = fmt::format("a length of {} does not fit: {}", length, why.message);
+      // Where the shards leave only one length, the cut's own refusal of it is the fault; else the shapes are.
+      if (candidates->size() > 1 || candidates->front().first != length) why.code = ErrorCode::kShape;
     }
-    refuse(ErrorCode::kShape, fmt::format("the ranks store {}: {}", stored_text(stored), why));
+    refuse(why.code, fmt::format("the ranks store {}: {}", stored_text(stored), why.message));
   }
   if (*found.lowest != *found.highest)
     refuse(ErrorCode::kPad, fmt::format("the ranks store {}: any true length from {} to {} may fit; give 'size'",

@@ -13,7 +13,9 @@ namespace {
 
 constexpr Index kMaxRanks = Index{1} << 31;
 
-Error refusal(ErrorCode code, std::string message) { return Error(Issue{code, "", "", std::move(message)}); }
+Error refusal(ErrorCode code, std::string message) {
+  return Error(Issue{code, "", "", std::move(message)});
+}
 
 }  // namespace
 
@@ -21,7 +23,8 @@ Mesh::Mesh(std::vector<Axis> axes, std::vector<Index> ranks) : axes_(std::move(a
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     const Axis& axis = axes_[i];
     if (axis.size < 1)
-      throw refusal(ErrorCode::kMeshSize, fmt::format("axis '{}' has size {}, expected 1 or more", axis.name, axis.size));
+      throw refusal(ErrorCode::kMeshSize,
+                    fmt::format("axis '{}' has size {}, expected 1 or more", axis.name, axis.size));
     for (std::size_t j = 0; j < i; ++j)
       if (axes_[j].name == axis.name)
         throw refusal(ErrorCode::kAxisDup, fmt::format("axis '{}' stands twice in one mesh", axis.name));
@@ -31,7 +34,8 @@ Mesh::Mesh(std::vector<Axis> axes, std::vector<Index> ranks) : axes_(std::move(a
   }
   if (ranks_.empty()) return;
   if (static_cast<Index>(ranks_.size()) != size_)
-    throw refusal(ErrorCode::kRanks, fmt::format("'ranks' has {} entries, the mesh has {} ranks", ranks_.size(), size_));
+    throw refusal(ErrorCode::kRanks,
+                  fmt::format("'ranks' has {} entries, the mesh has {} ranks", ranks_.size(), size_));
   positions_.assign(ranks_.size(), -1);
   for (std::size_t position = 0; position < ranks_.size(); ++position) {
     const Index rank = ranks_[position];

@@ -1,6 +1,6 @@
 #pragma once
-// A mesh: named axes over ranks, outermost (slowest) first. The position of a coordinate is its row-major index; `ranks`
-// maps positions to the rank numbers that file names carry (identity where absent). Plan format, section 3.
+// A mesh: named axes over ranks, outermost (slowest) first. The position of a coordinate is its row-major index;
+// `ranks` maps positions to the rank numbers that file names carry (identity where absent). Plan format, section 3.
 
 #include <cstdint>
 #include <optional>

@@ -6,12 +6,11 @@
 #include <map>
 #include <system_error>
 
-#include "reshard/base/json.hpp"
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/rank_files.hpp"
 #include "reshard/pipeline/source.hpp"
-#include "reshard/pipeline/staging.hpp"
 #include "reshard/pipeline/target.hpp"
+#include "reshard/pipeline/unsupported_files.hpp"
 #include "reshard/plan/file_template.hpp"
 #include "reshard/plan/side.hpp"
 
@@ -21,7 +20,6 @@ namespace {
 using planner::Index;
 
 constexpr std::size_t kNamesInMessages = 5;
-constexpr std::int64_t kManifestBytes = std::int64_t{256} << 20;
 constexpr Index kSeveralRanks = 2;  // any number that is not 1 has the template of rank files
 
 std::vector<std::string> names_in(const fs::path& directory) {
@@ -105,7 +103,10 @@ void check_gapless(const fs::path& directory, const Found& found) {
 plan::Side side_in(const fs::path& directory, const Formats& formats) {
   const std::vector<std::string> names = names_in(directory);
   const std::vector<Found> found = found_in(names, formats);
-  if (found.empty()) throw no_checkpoint(directory, names, formats);
+  if (found.empty()) {
+    refuse_unsupported_files(directory, names, formats);
+    throw no_checkpoint(directory, names, formats);
+  }
   if (found.size() > 1)
     throw Error(Issue{ErrorCode::kFormat, directory.string(), "",
                       fmt::format("holds both {} and {}; give one file as the path, or keep one of them",
@@ -117,59 +118,6 @@ plan::Side side_in(const fs::path& directory, const Formats& formats) {
   if (side.files->find('{') != std::string::npos) check_gapless(directory, found.front());
   side.mesh = layout::Mesh({{"shard", static_cast<Index>(found.front().ranks.size())}});
   return side;
-}
-
-/// What a finished target says of itself.
-struct Recorded {
-  plan::Side side;
-  std::map<std::string, std::optional<Shape>> shapes;  // by stored name; nothing where tensors of one name differ
-};
-
-Shape shape_of(const Value& value) {
-  Shape out;
-  for (const Value& extent : value.array()) out.push_back(extent.integer());
-  return out;
-}
-
-bool is_shape(const Value* value) {
-  return value != nullptr && value->is_array() &&
-         std::all_of(value->array().begin(), value->array().end(), [](const Value& v) { return v.is_integer(); });
-}
-
-std::map<std::string, std::optional<Shape>> recorded_shapes(const fs::path& path, const Value& tensors) {
-  std::map<std::string, std::optional<Shape>> out;
-  for (const Value::Member& tensor : tensors.object()) {
-    const Value* shape = tensor.value.find("shape");
-    const Value* stored = tensor.value.find("stored");
-    if (!is_shape(shape) || (stored != nullptr && !stored->is_string()))
-      throw Error(Issue{ErrorCode::kFormat, path.string(), tensor.key, "has no shape"});
-    const auto [entry, added] = out.try_emplace(stored == nullptr ? tensor.key : stored->string(), shape_of(*shape));
-    if (!added && entry->second != shape_of(*shape)) entry->second = std::nullopt;
-  }
-  return out;
-}
-
-Recorded read_manifest(const fs::path& path) {
-  try {
-    const Value manifest = parse_json(read_text(path, kManifestBytes), path.string());
-    const Value* schema = manifest.find("schema");
-    const Value* tensors = manifest.find("tensors");
-    if (schema == nullptr || !schema->is_string() || schema->string() != "reshard.manifest" || tensors == nullptr ||
-        !tensors->is_object())
-      throw Error(Issue{ErrorCode::kFormat, path.string(), "", "is no manifest of a finished target"});
-    Value::Object side;
-    for (const char* key : {"axes", "ranks", "views", "format", "files"})
-      if (const Value* value = manifest.find(key); value != nullptr && !value->is_null())
-        side.push_back({key, *value, value->position});
-    return {plan::read_side(Value(std::move(side)), plan::Role::kSource, path.string()),
-            recorded_shapes(path, *tensors)};
-  } catch (const Error& error) {
-    if (default_exit(error.issues().front().code) != Exit::kPlan) throw;
-    // Faults of a plan, found in a file of a checkpoint.
-    std::vector<Issue> issues = error.issues();
-    for (Issue& issue : issues) issue.code = ErrorCode::kFormat;
-    throw Error(std::move(issues));
-  }
 }
 
 /// Axes as all files record them, where they fit the ranks.
@@ -233,15 +181,15 @@ std::optional<Warning> dtype_warning(const planner::SourceTensor& tensor) {
 Inspection inspect(const fs::path& path, const Formats& formats, bool allow_external) {
   std::error_code error;
   const bool directory = fs::is_directory(path, error);
-  std::optional<Recorded> manifest;
+  const std::optional<Manifest> manifest = find_manifest(path);
   plan::Side side;
-  if (directory && fs::exists(path / kManifestName, error)) {
-    manifest = read_manifest(path / kManifestName);
+  if (manifest) {
     side = manifest->side;
   } else if (directory) {
     side = side_in(path, formats);
   }
-  const SourceCheckpoint source = SourceCheckpoint::open(path, side, formats, allow_external);
+  const SourceCheckpoint source =
+      SourceCheckpoint::open(path, side, formats, allow_external, manifest ? &*manifest : nullptr);
 
   Inspection out;
   out.format = source.format().name();
@@ -262,9 +210,6 @@ Inspection inspect(const fs::path& path, const Formats& formats, bool allow_exte
     if (tensor.stored.empty()) continue;
     out.tensors.push_back(inspected(tensor));
     if (const std::optional<Warning> warning = dtype_warning(tensor)) out.warnings.push_back(*warning);
-    if (!manifest) continue;
-    if (const auto shape = manifest->shapes.find(tensor.name); shape != manifest->shapes.end())
-      out.tensors.back().global_shape = shape->second;
   }
   return out;
 }

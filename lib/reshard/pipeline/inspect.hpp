@@ -47,7 +47,7 @@ struct Inspection {
 
 /// `path`: a directory with `model.*`, an indexed set or `rank-00000.*` and so on, a finished target, or one file.
 /// Reads headers only. Errors: kMissing (nothing there, no checkpoint by name, gaps in rank numbers), kFormat (files of
-/// two kinds, a bad manifest), and those of SourceCheckpoint::open.
+/// two kinds, a bad manifest), kUnsupported (torch's sharded safetensors), and those of SourceCheckpoint::open.
 Inspection inspect(const fs::path& path, const Formats& formats, bool allow_external);
 
 }  // namespace reshard::pipeline

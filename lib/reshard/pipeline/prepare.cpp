@@ -1,6 +1,7 @@
 #include "reshard/pipeline/prepare.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "reshard/base/crc64.hpp"
+#include "reshard/pipeline/records.hpp"
 #include "reshard/planner/readers.hpp"
 #include "reshard/planner/transfers.hpp"
 
@@ -113,19 +115,76 @@ void make_tilings(Prepared& prepared, std::int64_t memory_bytes) {
   }
 }
 
-}  // namespace
+std::string mesh_text(const layout::Mesh& mesh) {
+  std::string out = fmt::format("[{}]", fmt::join(axes_text(mesh), ", "));
+  if (!mesh.ranks().empty()) out += fmt::format(" with ranks [{}]", fmt::join(mesh.ranks(), ", "));
+  return out;
+}
 
-plan::ParallelPlan load_plan(const PrepareOptions& options) {
-  std::string text;
+/// The same coordinates for every rank, axes of size 1 apart.
+bool same_mesh(const layout::Mesh& a, const layout::Mesh& b) {
+  const auto cutting = [](const layout::Mesh& mesh) {
+    std::vector<layout::Axis> axes = mesh.axes();
+    std::erase_if(axes, [](const layout::Axis& axis) { return axis.size == 1; });
+    return axes;
+  };
+  const auto ranks = [](const layout::Mesh& mesh) {
+    std::vector<Index> out = mesh.ranks();
+    if (out.empty())
+      for (Index rank = 0; rank < mesh.size(); ++rank) out.push_back(rank);
+    return out;
+  };
+  return cutting(a) == cutting(b) && ranks(a) == ranks(b);
+}
+
+/// Where plan and manifest both speak of the source's mesh or of a view they agree.
+void check_meshes(const plan::ParallelPlan& plan, const Manifest& manifest) {
+  IssueList issues;
+  const auto check = [&](const std::string& what, const layout::Mesh& ours, const layout::Mesh& theirs) {
+    if (!same_mesh(ours, theirs))
+      issues.add({ErrorCode::kMeshWorld, plan.name, "",
+                  fmt::format("{} {} {}, but {} says {}", what, what == "axes" ? "of the source are" : "of the source is",
+                              mesh_text(ours), manifest.path.string(), mesh_text(theirs))});
+  };
+  check("axes", plan.source.mesh, manifest.side.mesh);
+  for (const plan::View& view : manifest.side.views)
+    if (plan.source.has_view(view.name))
+      check(fmt::format("view '{}'", view.name), plan.source.mesh_of(view.name), view.mesh);
+  issues.throw_if_any(Exit::kCheckpoint);
+}
+
+/// Which files make the source up: as the plan says, else as the manifest does.
+plan::Side files_of(const plan::Side& side, const Manifest& manifest) {
+  plan::Side out = side.files ? side : manifest.side;
+  out.format = side.format ? side.format : manifest.side.format;
+  return out;
+}
+
+std::string plan_text(const fs::path& file) {
   try {
-    text = read_text(options.plan_file, kPlanBytes);
+    return read_text(file, kPlanBytes);
   } catch (const Error& error) {
-    if (error.issues().front().code == ErrorCode::kFormat && fs::is_regular_file(options.plan_file))
-      throw Error(Exit::kPlan, {Issue{ErrorCode::kSyntax, options.plan_file.string(), "", error.issues().front().message}});
-    throw Error(Exit::kUsage, {Issue{ErrorCode::kUsage, options.plan_file.string(), "",
+    if (error.issues().front().code == ErrorCode::kFormat && fs::is_regular_file(file))
+      throw Error(Exit::kPlan, {Issue{ErrorCode::kSyntax, file.string(), "", error.issues().front().message}});
+    throw Error(Exit::kUsage, {Issue{ErrorCode::kUsage, file.string(), "",
                                      fmt::format("the plan file cannot be read: {}", error.issues().front().message)}});
   }
-  return plan::read_plan(text, plan::notation_of(options.plan_file.string()), options.plan_file.string(), options.plan);
+}
+
+}  // namespace
+
+LoadedPlan load_plan(const PrepareOptions& options) {
+  const std::string text = plan_text(options.plan_file);
+  const std::string name = options.plan_file.string();
+  const plan::Notation notation = plan::notation_of(name);
+  std::optional<fs::path> source = options.source;
+  if (!source) source = plan::read_source_path(text, notation, name, options.plan);
+  LoadedPlan out;
+  if (source) out.manifest = find_manifest(*source);
+  plan::PlanOptions plan_options = options.plan;
+  if (out.manifest) plan_options.manifest_source = out.manifest->side;
+  out.plan = plan::read_plan(text, notation, name, plan_options);
+  return out;
 }
 
 fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& options) {
@@ -134,12 +193,18 @@ fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& optio
   throw Error(Issue{ErrorCode::kUsage, "", "", "no source: give --source DIR or `source: {path: DIR}` in the plan"});
 }
 
-std::unique_ptr<Prepared> prepare(plan::ParallelPlan plan, const PrepareOptions& options, const Formats& formats) {
+std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats) {
+  plan::ParallelPlan& plan = loaded.plan;
   // Names of formats are checked with the plan alone.
   const format::FileFormat* target_format = plan.target.format ? &formats.named(*plan.target.format) : nullptr;
   if (plan.source.format) formats.named(*plan.source.format);
-  SourceCheckpoint source =
-      SourceCheckpoint::open(source_path(plan, options), plan.source, formats, options.allow_external);
+  plan::Side files = plan.source;
+  if (loaded.manifest) {
+    check_meshes(plan, *loaded.manifest);
+    files = files_of(plan.source, *loaded.manifest);
+  }
+  SourceCheckpoint source = SourceCheckpoint::open(source_path(plan, options), files, formats, options.allow_external,
+                                                   loaded.manifest ? &*loaded.manifest : nullptr);
   if (target_format == nullptr) target_format = &source.format();
 
   auto prepared = std::make_unique<Prepared>(Prepared{std::move(plan), std::move(source), {}, {}, {}, {}, nullptr, {}, {}, {}});
@@ -154,7 +219,8 @@ std::unique_ptr<Prepared> prepare(plan::ParallelPlan plan, const PrepareOptions&
   prepared->transport = choose_transport(options.transport, prepared->work, *prepared->map, options.processes,
                                          options.memory_bytes, options.threads);
 
-  const std::string text = canonical_json(prepared->plan.canonical) + '\n' + catalog_text(prepared->source);
+  const std::string text = canonical_json(prepared->plan.canonical) + '\n' + catalog_text(prepared->source) +
+                           records_text(prepared->source.catalog());
   prepared->plan_digest = crc64::to_hex(crc64::digest(std::as_bytes(std::span(text))));
   prepared->warnings = prepared->source.warnings();
   prepared->warnings.insert(prepared->warnings.end(), prepared->bound.warnings.begin(), prepared->bound.warnings.end());

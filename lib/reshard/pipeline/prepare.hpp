@@ -10,6 +10,7 @@
 
 #include "reshard/base/error.hpp"
 #include "reshard/pipeline/formats.hpp"
+#include "reshard/pipeline/manifest_reader.hpp"
 #include "reshard/pipeline/source.hpp"
 #include "reshard/pipeline/target.hpp"
 #include "reshard/pipeline/transport.hpp"
@@ -31,8 +32,15 @@ struct PrepareOptions {
   int processes = 1;
 };
 
-/// The plan file's text read and checked on its own. Errors: kUsage (cannot be opened), and those of read_plan (exit 3).
-plan::ParallelPlan load_plan(const PrepareOptions& options);
+/// A plan, read together with the manifest of its source where there is one.
+struct LoadedPlan {
+  plan::ParallelPlan plan;
+  std::optional<Manifest> manifest = {};
+};
+
+/// The plan file's text read and checked on its own; the source is only looked at for a manifest, whose mesh the rules may be about.
+/// Errors: kUsage (cannot be opened), those of read_plan (exit 3), those of read_manifest.
+LoadedPlan load_plan(const PrepareOptions& options);
 
 struct Prepared {
   plan::ParallelPlan plan;
@@ -44,12 +52,12 @@ struct Prepared {
   TargetFiles target;
   std::unique_ptr<planner::TargetMap> map;
   TransportPlan transport;
-  std::string plan_digest;  ///< 16 hex digits: of the resolved plan and the source's catalog
+  std::string plan_digest;  ///< 16 hex digits: of the resolved plan, the source's catalog and its manifest's records
   std::vector<Warning> warnings;
 };
 
 /// Errors: all that a plan and a checkpoint can have wrong; nothing is written. `formats` outlives the result.
-std::unique_ptr<Prepared> prepare(plan::ParallelPlan plan, const PrepareOptions& options, const Formats& formats);
+std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats);
 
 /// The source directory: of the options, else of the plan. Errors: kUsage where neither says one.
 fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& options);

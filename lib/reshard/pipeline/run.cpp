@@ -16,6 +16,7 @@
 #include "reshard/pipeline/exchanged.hpp"
 #include "reshard/pipeline/job.hpp"
 #include "reshard/pipeline/manifest.hpp"
+#include "reshard/pipeline/replicas.hpp"
 #include "reshard/pipeline/side_files.hpp"
 #include "reshard/pipeline/staging.hpp"
 
@@ -165,10 +166,10 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
 
   std::optional<Staging> staging;
   agreed(communicator, [&] {
-    plan::ParallelPlan plan = load_plan(options.prepare);
-    const fs::path target = target_path(plan, options);
-    staging.emplace(source_path(plan, options.prepare), target, options.overwrite);
-    result.prepared = prepare(std::move(plan), options.prepare, formats);
+    LoadedPlan loaded = load_plan(options.prepare);
+    const fs::path target = target_path(loaded.plan, options);
+    staging.emplace(source_path(loaded.plan, options.prepare), target, options.overwrite);
+    result.prepared = prepare(std::move(loaded), options.prepare, formats);
   });
   const Prepared& prepared = *result.prepared;
   result.target = staging->target();
@@ -180,11 +181,6 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   result.side_files_left = side_files(prepared.source.root(), prepared.source.ignored(), taken);
   if (options.copy_side_files) result.side_files = std::exchange(result.side_files_left, {});
 
-  agreed(communicator, [&] {
-    if (first) staging->create(names);
-  });
-  agreed(communicator, [&] { create_files(prepared, staging->directory(), communicator); });
-
   Ledger ledger(prepared.work.size(), prepared.target.files.size());
   TargetWriter writer(staging->directory(), names, *prepared.map, communicator.rank(), ledger);
   SourceReaders readers(prepared.source, options.prepare.allow_external);
@@ -195,18 +191,23 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   job.interrupted = options.interrupted;
   job.progress_bytes = options.progress_bytes;
   if (options.progress_total != nullptr) {
-    std::int64_t total = 0;
-    for (const planner::WriteRegion& region : prepared.map->regions_of(communicator.rank())) total += region.end - region.begin;
-    *options.progress_total = total;
+    *options.progress_total = prepared.target.tensor_bytes() / communicator.size();
   }
 
   std::int64_t peak_bytes = 0;
+  if (options.check_replicas) peak_bytes = check_replicas(job);
+  agreed(communicator, [&] {
+    if (first) staging->create(names);
+  });
+  agreed(communicator, [&] { create_files(prepared, staging->directory(), communicator); });
+
   if (prepared.transport.transport == Transport::kDirect) {
     agreed(communicator, [&] {
-      peak_bytes = run_direct(job, prepared.transport.direct[static_cast<std::size_t>(communicator.rank())]);
+      peak_bytes =
+          std::max(peak_bytes, run_direct(job, prepared.transport.direct[static_cast<std::size_t>(communicator.rank())]));
     });
   } else {
-    peak_bytes = run_exchanged(job, prepared.transport.exchange);
+    peak_bytes = std::max(peak_bytes, run_exchanged(job, prepared.transport.exchange));
   }
   communicator.barrier();
 

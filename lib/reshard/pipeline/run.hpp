@@ -19,6 +19,7 @@ struct RunOptions {
   std::optional<fs::path> target;  ///< wins over the plan's `path`
   bool overwrite = false;
   bool copy_side_files = false;
+  bool check_replicas = false;
   std::string tool;  ///< "reshard 0.1.0", for the manifest
   Hooks* hooks = nullptr;
   const volatile std::sig_atomic_t* interrupted = nullptr;

@@ -12,6 +12,8 @@
 #include "reshard/base/checked.hpp"
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/rank_files.hpp"
+#include "reshard/pipeline/records.hpp"
+#include "reshard/pipeline/unsupported_files.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -139,6 +141,7 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
     } else {
       const std::vector<Candidate> found = candidates(allowed, side, listing);
       if (found.empty()) {
+        refuse_unsupported_files(root_, listing, formats);
         std::string expected;
         for (const format::FileFormat* format : allowed)
           expected += fmt::format("{}{}", expected.empty() ? "" : " or ",
@@ -263,11 +266,12 @@ void SourceCheckpoint::agree_on_metadata() {
 }
 
 SourceCheckpoint SourceCheckpoint::open(const fs::path& path, const plan::Side& side, const Formats& formats,
-                                        bool allow_external) {
+                                        bool allow_external, const Manifest* manifest) {
   SourceCheckpoint source;
   source.collect(side, formats, path);
   source.read_catalogs({allow_external, source.root_});
   source.build_catalog(side.mesh.size());
+  if (manifest != nullptr) add_records(*manifest, source.catalog_);
   source.agree_on_metadata();
   return source;
 }

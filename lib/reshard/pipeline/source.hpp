@@ -13,6 +13,7 @@
 #include "reshard/format/format.hpp"
 #include "reshard/pipeline/formats.hpp"
 #include "reshard/pipeline/handle_cache.hpp"
+#include "reshard/pipeline/manifest_reader.hpp"
 #include "reshard/plan/plan.hpp"
 #include "reshard/planner/catalog.hpp"
 
@@ -27,8 +28,10 @@ struct SourceLocation {
 class SourceCheckpoint {
  public:
   /// Finds the files as plan format section 3 says and reads their headers. Ranks are those of `side.mesh`. Nothing is read but
-  /// headers. Errors: kMissing, kFormat, kMeshWorld (exit 4), and those of the format; all that are found.
-  static SourceCheckpoint open(const fs::path& path, const plan::Side& side, const Formats& formats, bool allow_external);
+  /// headers. What a manifest of the source says goes into the catalog. Errors: kMissing, kFormat, kMeshWorld (exit 4), kUnsupported
+  /// (torch's sharded safetensors), those of the format and of add_records; all that are found.
+  static SourceCheckpoint open(const fs::path& path, const plan::Side& side, const Formats& formats, bool allow_external,
+                               const Manifest* manifest = nullptr);
 
   const planner::SourceCatalog& catalog() const { return catalog_; }
   const format::FileFormat& format() const { return *format_; }

@@ -100,28 +100,6 @@ Value number_value(double number) {
   return Value::Float{number, fmt::format("{}", number)};
 }
 
-Value placement_value(const Placement& placement) {
-  Value::Object out;
-  if (!placement.view.empty()) put(out, "view", placement.view);
-  Value::Object shard;
-  for (const DimRule& rule : placement.shard) put(shard, rule.dim, dim_value(rule.cut));
-  if (!shard.empty()) put(out, "shard", std::move(shard));
-  Value::Object owners;
-  for (const OwnerRule& owner : placement.owners) put(owners, owner.axis, owner_value(owner));
-  if (!owners.empty()) put(out, "owner", std::move(owners));
-  Value::Object members;
-  for (const Member& member : placement.members) {
-    std::vector<std::string> tokens;
-    for (const MemberDim& dim : member.dims)
-      tokens.push_back(dim.name.empty()   ? "."
-                       : dim.divisor == 1 ? dim.name
-                                          : fmt::format("{}/{}", dim.name, dim.divisor));
-    put(members, member.may_be_absent ? member.suffix + "?" : member.suffix, fmt::format("{}", fmt::join(tokens, " ")));
-  }
-  if (!members.empty()) put(out, "members", std::move(members));
-  return out;
-}
-
 Value side_value(const Side& side) {
   Value::Object out;
   put(out, "axes", axes_value(side.mesh));
@@ -190,6 +168,28 @@ Value owner_value(const OwnerRule& owner) {
   put(out, "count", owner.count);
   if (!owner.split.empty()) put(out, "split", list_value(owner.split));
   if (owner.local_numbering) put(out, "numbering", "local");
+  return out;
+}
+
+Value placement_value(const Placement& placement) {
+  Value::Object out;
+  if (!placement.view.empty()) put(out, "view", placement.view);
+  Value::Object shard;
+  for (const DimRule& rule : placement.shard) put(shard, rule.dim, dim_value(rule.cut));
+  if (!shard.empty()) put(out, "shard", std::move(shard));
+  Value::Object owners;
+  for (const OwnerRule& owner : placement.owners) put(owners, owner.axis, owner_value(owner));
+  if (!owners.empty()) put(out, "owner", std::move(owners));
+  Value::Object members;
+  for (const Member& member : placement.members) {
+    std::vector<std::string> tokens;
+    for (const MemberDim& dim : member.dims)
+      tokens.push_back(dim.name.empty()   ? "."
+                       : dim.divisor == 1 ? dim.name
+                                          : fmt::format("{}/{}", dim.name, dim.divisor));
+    put(members, member.may_be_absent ? member.suffix + "?" : member.suffix, fmt::format("{}", fmt::join(tokens, " ")));
+  }
+  if (!members.empty()) put(out, "members", std::move(members));
   return out;
 }
 

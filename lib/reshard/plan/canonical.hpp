@@ -6,6 +6,7 @@
 #include "reshard/layout/cut.hpp"
 #include "reshard/layout/mesh.hpp"
 #include "reshard/plan/owner.hpp"
+#include "reshard/plan/placement.hpp"
 
 namespace reshard::plan {
 
@@ -20,6 +21,9 @@ Value dim_value(const layout::DimCut& cut);
 
 /// {"index": 3, "count": 32}; "$1" for a capture.
 Value owner_value(const OwnerRule& owner);
+
+/// {"shard": {"0": {"axes": ["tp"]}}, "view": "expert"}: what is at its default is left out.
+Value placement_value(const Placement& placement);
 
 /// The whole plan without paths and positions.
 Value canonical_value(const ParallelPlan& plan);

@@ -20,6 +20,8 @@ namespace reshard::plan {
 
 /// What a rule says of one side.
 struct Placement {
+  /// False: the rule says nothing of this side. Whole on every rank then, but for a source whose manifest knows better.
+  bool is_written = false;
   std::vector<DimRule> shard;
   std::string view;  ///< empty: `axes`
   std::vector<OwnerRule> owners;

@@ -35,7 +35,7 @@ struct PlanOptions {
   bool allow_extra = false;
   bool allow_missing = false;
   std::optional<std::string> target_format;
-  /// Mesh and views that a source manifest supplies, used where the plan's source leaves `axes` out.
+  /// Mesh and views that a source manifest supplies, used where the plan's source leaves them out.
   std::optional<Side> manifest_source;
 };
 
@@ -43,5 +43,10 @@ struct PlanOptions {
 /// `name:line:column` or the option of the command line as its place, and the keys that lead to it in its message.
 ParallelPlan read_plan(std::string_view text, Notation notation, std::string_view name,
                        const PlanOptions& options = {});
+
+/// The `path` of the plan's source, which tells whether there is a manifest to read the plan with. Nothing where there is
+/// none, or where the plan is so wrong that read_plan will say why.
+std::optional<std::string> read_source_path(std::string_view text, Notation notation, std::string_view name,
+                                            const PlanOptions& options = {});
 
 }  // namespace reshard::plan

@@ -14,6 +14,7 @@ namespace {
 
 const std::vector<std::string> kKeys = {"match",  "shard", "place",    "members",  "projection", "view",   "owner",
                                         "rename", "dtype", "fallback", "optional", "drop",       "source", "target"};
+const std::vector<std::string> kPlacementKeys = {"shard", "place", "members", "projection", "view", "owner"};
 const std::vector<std::string> kDefaultFallbacks = {"error", "replicate"};
 
 NamePattern read_pattern(const Node& node, Faults& faults) {
@@ -64,6 +65,13 @@ void share_sizes(Rule& rule, const Node& node, Faults& faults) {
       if (!source.cut.size) source.cut.size = target.cut.size;
       if (!target.cut.size) target.cut.size = source.cut.size;
     }
+}
+
+/// Whether a rule says how a side has its tensors: in words for both sides, or in those of `changes`.
+bool speaks_of_side(const Fields& rule, const std::optional<Node>& changes) {
+  if (changes && !((*changes)->is_object() && (*changes)->object().empty())) return true;
+  return std::any_of(kPlacementKeys.begin(), kPlacementKeys.end(),
+                     [&](const std::string& key) { return rule.find(key).has_value(); });
 }
 
 std::vector<std::string> suffixes(const Placement& placement) {
@@ -129,6 +137,8 @@ Rule read_rule(const Node& node, std::size_t number, const RuleScope& scope, Fau
   target_scope.other_view = read_view(source, node, source_scope, faults);
   rule.source = read_placement(source, node, source_scope, faults);
   rule.target = read_placement(target, node, target_scope, faults);
+  rule.source.is_written = speaks_of_side(fields, source_changes);
+  rule.target.is_written = speaks_of_side(fields, target_changes);
   if (faults.reports() > reports_before) return rule;
   check_members_agree(rule, node, faults);
   share_sizes(rule, node, faults);

@@ -210,8 +210,11 @@ Side read_side(const Node& node, Role role, const Side* inherited, Faults& fault
   } else {
     side.mesh = read_mesh(std::move(axes), axes_are_good ? ranks : std::nullopt, faults);
   }
+  // Meshes of other sizes contradict each other, which is found where both are at hand.
+  const bool inherits = inherited != nullptr && inherited->mesh.size() == side.mesh.size();
+  if (inherits && !ranks && side.mesh.ranks().empty()) side.mesh = Mesh(side.mesh.axes(), inherited->mesh.ranks());
   if (const auto views = fields.find("views")) side.views = read_views(*views, side.mesh, axes_are_good, faults);
-  if (inherited != nullptr && !side.axes_given)
+  if (inherits)
     for (const View& view : inherited->views)
       if (!side.has_view(view.name)) side.views.push_back(view);
   if (const auto format = fields.find("format"))

@@ -36,8 +36,8 @@ struct Side {
 
 enum class Role { kSource, kTarget };
 
-/// What can be read of a side; all that is wrong goes to `faults`. `inherited`, where there is one, supplies the mesh
-/// where `axes` is left out, and the views that the side does not define.
+/// What can be read of a side; all that is wrong goes to `faults`. `inherited`, where there is one, supplies `axes`,
+/// `ranks` and views that the side leaves out. Whether what the side says itself agrees with it is not looked at.
 Side read_side(const Node& node, Role role, const Side* inherited, Faults& faults);
 
 /// Same, of a value that stands alone (a manifest's mesh). Throws what is wrong: kSchema, kMeshSize, kAxisDup, kRanks,

@@ -19,14 +19,14 @@ std::string number_text(Index number, const std::string& as_written) {
   return fmt::format("{}", number);
 }
 
-/// The part of `runs` on ranks whose coordinate on the axis is `coordinate`.
-std::vector<StoredRun> runs_on(const std::vector<StoredRun>& runs, const std::vector<Index>& coordinate_of_rank,
-                               Index coordinate) {
+/// The part of `runs` on the ranks for which `is_here(rank)`.
+template <typename IsHere>
+std::vector<StoredRun> runs_on(const std::vector<StoredRun>& runs, IsHere is_here) {
   std::vector<StoredRun> out;
   for (const StoredRun& run : runs) {
     bool open = false;
     for (Index rank = run.first_rank; rank <= run.last_rank; ++rank) {
-      const bool here = coordinate_of_rank[static_cast<std::size_t>(rank)] == coordinate;
+      const bool here = is_here(rank);
       if (here && open) {
         out.back().last_rank = rank;
       } else if (here) {
@@ -52,17 +52,21 @@ class Identifier {
     const SourceTensor& entry = catalog_.tensors[tensor];
     Identity identity{tensor,         match.rule, match.member, entry.name, match.prefix, match.prefix,
                       match.captures, {},         {},           {},         {},           {}};
+    const bool is_written = match.rule != kNoRule && plan_.rules[match.rule].source.is_written;
+    identity.cut_by_manifest = !entry.recorded.empty() && !is_written;
     if (entry.refusal) {
-      issues_.add(match.rule, entry.refusal->code, entry.name, entry.refusal->message);
-      return;
-    }
-    if (match.rule == kNoRule) {
-      identity.target_name = identity.target_stored_name = entry.name;
-      out_.push_back(std::move(identity));
+      issues_.add(match.rule, entry.refusal->code, entry.name,
+                  fmt::format("{} (in {})", entry.refusal->message, entry.refusal->where));
       return;
     }
     try {
-      number(std::move(identity), 0);
+      if (identity.cut_by_manifest) {
+        for (const RecordedTensor& recorded : entry.recorded) take_recorded(identity, recorded);
+      } else if (match.rule == kNoRule) {
+        finish(std::move(identity));
+      } else {
+        number(std::move(identity), 0);
+      }
     } catch (const Error& error) {
       std::vector<Fault> faults;
       add_faults(error, 0, "", faults);
@@ -75,12 +79,47 @@ class Identifier {
   std::vector<Identity> take() { return std::move(out_); }
 
  private:
+  /// One of the tensors that the manifest says are stored under this name.
+  void take_recorded(Identity identity, const RecordedTensor& recorded) {
+    identity.recorded = recorded.layout;
+    if (catalog_.tensors[identity.tensor].recorded.size() > 1) {
+      const layout::TensorLayout& layout = catalog_.recorded_layouts[recorded.layout].layout;
+      identity.own_runs = runs_on(identity.runs(catalog_), [&](Index rank) { return layout.is_present(rank); });
+    }
+    if (identity.rule != kNoRule && recorded.name != identity.name)
+      if (auto captures = plan_.rules[identity.rule].match.match(recorded.name)) identity.captures = std::move(*captures);
+    identity.name = identity.prefix = recorded.name;
+    finish(std::move(identity));
+  }
+
+  /// All but the target's names is known.
+  void finish(Identity identity) {
+    const std::vector<RecordedTensor>& recorded = catalog_.tensors[identity.tensor].recorded;
+    if (!recorded.empty() && !identity.recorded) {
+      const auto same = std::find_if(recorded.begin(), recorded.end(),
+                                     [&](const RecordedTensor& tensor) { return tensor.name == identity.name; });
+      if (same == recorded.end()) {
+        issues_.add(identity.rule, ErrorCode::kShape, identity.name,
+                    fmt::format("is stored as '{}', which by the source's manifest is '{}'; the rule's `owner` numbers otherwise",
+                                catalog_.tensors[identity.tensor].name, recorded.front().name),
+                    "numbering");
+        return;
+      }
+      identity.recorded = same->layout;
+    }
+    if (identity.rule == kNoRule) {
+      identity.target_name = identity.target_stored_name = identity.name;
+    } else {
+      name_target(identity, plan_.rules[identity.rule]);
+    }
+    out_.push_back(std::move(identity));
+  }
+
   /// Splits by the source's owner rules from `next` on that count locally, and resolves the others.
   void number(Identity identity, std::size_t next) {
     const plan::Rule& rule = plan_.rules[identity.rule];
     if (next == rule.source.owners.size()) {
-      name_target(identity, rule);
-      out_.push_back(std::move(identity));
+      finish(std::move(identity));
       return;
     }
     const plan::OwnerRule& owner = rule.source.owners[next];
@@ -94,7 +133,9 @@ class Identifier {
     const std::vector<Index>& coordinates = source_.coordinates(rule.source.view, owner.axis);
     for (Index coordinate = 0; coordinate < owner.axis_size; ++coordinate) {
       Identity here = identity;
-      here.own_runs = runs_on(identity.runs(catalog_), coordinates, coordinate);
+      here.own_runs = runs_on(identity.runs(catalog_), [&](Index rank) {
+        return coordinates[static_cast<std::size_t>(rank)] == coordinate;
+      });
       if (here.own_runs->empty()) continue;
       renumber(here, rule, *owner.capture, numbered.locate_local(coordinate, local).global);
       keep_if_limiting(here.source_owners, BoundOwner{owner.axis, {coordinate}, owner.axis_size});

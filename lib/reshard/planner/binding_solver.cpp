@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "reshard/planner/binding_dtype.hpp"
+#include "reshard/planner/binding_recorded.hpp"
 #include "reshard/planner/binding_text.hpp"
 
 namespace reshard::planner {
@@ -34,6 +35,7 @@ std::string key_of(const Unit& unit, const SourceCatalog& catalog) {
   add(static_cast<Index>(unit.rule));
   for (const Identity* identity : unit.tensors) {
     add(static_cast<Index>(identity->member));
+    add(identity->recorded ? static_cast<Index>(*identity->recorded) : -1);
     add_owners(identity->source_owners);
     add_owners(identity->target_owners);
     const std::vector<StoredRun>& runs = identity->runs(catalog);
@@ -102,14 +104,19 @@ std::optional<UnitLayout> lay_out_tensor(const UnitWork& work, Solution& solutio
   if (!faults.empty()) return std::nullopt;
 
   Shape shape;
-  try {
-    shape = layout::infer_shape(source, *work.source->mesh, stored.by_rank, stored.recorded);
-    out.source = layout::lay_out(shape, source, *work.source->mesh);
-  } catch (const Error& error) {
-    add_faults(error, 0, "source: ", faults);
-    return std::nullopt;
+  if (work.recorded.front() != nullptr) {
+    shape = work.recorded.front()->layout.shape;
+    out.source = recorded_source(work, source, faults);
+  } else {
+    try {
+      shape = layout::infer_shape(source, *work.source->mesh, stored.by_rank, stored.recorded);
+      out.source = layout::lay_out(shape, source, *work.source->mesh);
+    } catch (const Error& error) {
+      add_faults(error, 0, "source: ", faults);
+      return std::nullopt;
+    }
+    check_layout(stored, out.source, 0, faults);
   }
-  check_layout(stored, out.source, 0, faults);
   if (!faults.empty()) return std::nullopt;
   try {
     out.target = layout::lay_out(shape, target, *work.target->mesh);
@@ -204,8 +211,11 @@ Solution UnitSolver::solve_anew(const Unit& unit) {
   work.target = &sides.target;
   work.source_present = source_presence_->ranks(sides.source.view, first.source_owners);
   work.target_present = target_presence_->ranks(sides.target.view, first.target_owners);
+  if (first.cut_by_manifest) work.source_present = catalog_->recorded_layouts[*first.recorded].layout.present;
   for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
-    work.stored.push_back(collect_stored(unit.tensors[i]->runs(*catalog_), catalog_->ranks, i, out.faults));
+    const Identity& identity = *unit.tensors[i];
+    work.recorded.push_back(identity.recorded ? &catalog_->recorded_layouts[*identity.recorded] : nullptr);
+    work.stored.push_back(collect_stored(identity.runs(*catalog_), catalog_->ranks, i, out.faults));
     check_presence(work.stored.back(), work.source_present, !sides.source.placement->owners.empty(), i, out.faults);
   }
   out.faults.insert(out.faults.end(), sides.faults.begin(), sides.faults.end());
@@ -216,6 +226,8 @@ Solution UnitSolver::solve_anew(const Unit& unit) {
   } else if (out.faults.empty()) {
     if (auto layout = lay_out_tensor(work, out)) layouts.push_back(std::move(*layout));
   }
+  name_recorded(work, out.faults);
+  for (std::size_t i = 0; i < layouts.size(); ++i) check_recorded(work, layouts[i].source, i, out.faults);
   for (std::size_t i = 0; i < layouts.size(); ++i)
     for (const DimCut& cut : layouts[i].target_cuts)
       if (cut.pad_value && !holds_exactly(out.tensors[i].target_dtype, *cut.pad_value))
@@ -232,6 +244,10 @@ Solution UnitSolver::solve_anew(const Unit& unit) {
     out.tensors[i].layout =
         pairs_.index_of({std::move(layout.source), std::move(layout.target),
                          BoundPlacement{sides.target.view, std::move(layout.target_cuts), first.target_owners}});
+  }
+  if (first.cut_by_manifest) {
+    const std::vector<std::string>& axes = work.recorded.front()->axes;
+    source_axes_.insert(axes.begin(), axes.end());
   }
   std::vector<DimCut> source_cuts;
   for (const plan::DimRule& rule : sides.source.shard) source_cuts.push_back(rule.cut);

@@ -12,8 +12,9 @@ namespace reshard::report {
 std::string plan_text(const pipeline::PlanSummary& summary);
 
 /// "reshard.plan". Beside the keys of the interface: `dropped` (names), `dropped_unmatched`, `unused_optional_rules`,
-/// each only where there are any; `local` where a rank was asked for. A rule that is none (`unmatched: replicate`) is
-/// null.
+/// and of a tensor with packed sequences `padded_offsets` (dim -> offsets), each only where there are any. `local` is
+/// there where a rank was asked for; `tensors` then has only what that rank stores, with the transfers into it. The
+/// rule of a tensor that none matches (`unmatched: replicate`) is null.
 std::string plan_json(const pipeline::PlanSummary& summary);
 
 }  // namespace reshard::report

@@ -1,4 +1,5 @@
-// The cases of tests/data/shard_cases.json that ask about one side: meshes, cuts, inference, placements, groups, units, owners.
+// The cases of tests/data/shard_cases.json that ask about one side: meshes, cuts, inference, placements, groups, units,
+// owners.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -62,7 +63,8 @@ void run_mesh(const Value& c) {
         for (std::size_t i = 0; i < ranks.size(); ++i) {
           CHECK(mesh.coordinate(ranks[i], axis) == static_cast<Index>(i));
           for (const Axis& other : mesh.axes())
-            if (other.name != axis) CHECK(mesh.coordinate(ranks[i], other.name) == mesh.coordinate(ranks[0], other.name));
+            if (other.name != axis)
+              CHECK(mesh.coordinate(ranks[i], other.name) == mesh.coordinate(ranks[0], other.name));
         }
       }
 }
@@ -94,7 +96,8 @@ void run_infer(const Value& c) {
   CHECK(shape == cases::integers(*c.find("expect")->find("shape")));
 }
 
-// What the axes of one dim say as levels in mesh order with strides must cut like the axes that the case names, major first.
+// What the axes of one dim say as levels in mesh order with strides must cut like the axes that the case names, major
+// first.
 void run_placement(const Value& c) {
   const Mesh mesh = cases::read_mesh(*c.find("axes"));
   const auto rank = static_cast<Index>(c.find("rank")->integer());
@@ -139,7 +142,8 @@ std::vector<GroupMember> read_members(const Value& members) {
       if (token == ".")
         member.dims.push_back({"", 1});
       else
-        member.dims.push_back({token.substr(0, slash), slash == std::string::npos ? 1 : std::stoll(token.substr(slash + 1))});
+        member.dims.push_back(
+            {token.substr(0, slash), slash == std::string::npos ? 1 : std::stoll(token.substr(slash + 1))});
     }
     out.push_back(member);
   }
@@ -213,9 +217,9 @@ using Runner = void (*)(const Value&);
 }  // namespace
 
 TEST_CASE("every case about one side comes out as the case file says") {
-  const std::map<std::string, Runner> runners = {{"mesh", run_mesh},           {"layout", run_layout}, {"infer", run_infer},
-                                                 {"placement", run_placement}, {"group", run_group},   {"units", run_legal_units},
-                                                 {"owner", run_owner}};
+  const std::map<std::string, Runner> runners = {
+      {"mesh", run_mesh},   {"layout", run_layout},     {"infer", run_infer}, {"placement", run_placement},
+      {"group", run_group}, {"units", run_legal_units}, {"owner", run_owner}};
   cases::Tally tally;
   for (const Value& c : cases::load("shard_cases.json")) {
     const std::string& kind = c.find("kind")->string();
@@ -245,8 +249,9 @@ TEST_CASE("every case about one side comes out as the case file says") {
       CHECK(errors.contains(code));
     }
   }
-  CHECK(tally.ran == std::map<std::string, int>{{"mesh", 5}, {"layout", 53}, {"infer", 25}, {"placement", 8}, {"group", 14},
-                                                {"units", 2}, {"owner", 8}});
+  CHECK(tally.ran ==
+        std::map<std::string, int>{
+            {"mesh", 5}, {"layout", 53}, {"infer", 25}, {"placement", 8}, {"group", 14}, {"units", 2}, {"owner", 8}});
   CHECK(tally.not_applicable == std::map<std::string, std::map<std::string, int>>{
                                     {"mesh", {{"Megatron's order string is no notation of a plan", 1}}},
                                     {"placement", {{kPlanReader, 4}}},

@@ -19,7 +19,9 @@ using cut_text::text;
 namespace {
 
 // Stored length of every coordinate of a single axis.
-std::vector<Index> lengths(const DimCut& cut, Index length) { return stored_lengths(cut, length); }
+std::vector<Index> lengths(const DimCut& cut, Index length) {
+  return stored_lengths(cut, length);
+}
 
 }  // namespace
 
@@ -31,8 +33,11 @@ TEST_CASE("the blocks of a packed dim lie where the layout tables say") {
   CHECK(text(dp_tp, 16, {1, 2}) == "12-14");
   CHECK(text(tp_dp, 16, {2, 1}) == "10-12");
   CHECK(text(cut("tp", 2, [](Level& l) { l.stride = 3; }), 24, {1}) == "4-8 12-16 20-24");
-  CHECK(text(cut("tp", 2, [](Level& l) { l.segments = {{12, {}, {}}, {4, {}, {}}, {4, {}, {}}}; }), 20, {1}) ==
-        "6-12 14-16 18-20");
+  CHECK(text(cut("tp", 2,
+                 [](Level& l) {
+                   l.segments = {{12, {}, {}}, {4, {}, {}}, {4, {}, {}}};
+                 }),
+             20, {1}) == "6-12 14-16 18-20");
   const DimCut repeat = cut("tp", 16, [](Level& l) {
     l.unit = 128;
     l.fallback = Fallback::kRepeat;
@@ -162,8 +167,11 @@ TEST_CASE("an axis of size 1 cuts nothing and pads nothing") {
     l.shares = {1, 3};
   });
   CHECK(text(shares, 7, {0}) == "0-7");
-  CHECK(refusal(cut("tp", 1, [](Level& l) { l.segments = {{4, {}, {}}}; }), 7) ==
-        "E_SEGMENT_SUM: the segments of axis 'tp' sum to 4, expected 7, the length of the line they cut");
+  CHECK(refusal(cut("tp", 1,
+                    [](Level& l) {
+                      l.segments = {{4, {}, {}}};
+                    }),
+                7) == "E_SEGMENT_SUM: the segments of axis 'tp' sum to 4, expected 7, the length of the line they cut");
 }
 
 TEST_CASE("a dim of 2^40 elements is cut without counting them") {
@@ -173,25 +181,41 @@ TEST_CASE("a dim of 2^40 elements is cut without counting them") {
   dim.levels[1].pad_to = 16;
   CHECK(cut_dim(dim, huge, std::vector<Index>{1023, 1}) ==
         DimShard{{{huge - (Index{1} << 29), 0, Index{1} << 29}}, {}, Index{1} << 29});
-  CHECK(refusal(cut("tp", 3), huge).rfind("E_INDIVISIBLE: axis 'tp' of size 3 cannot cut the 1099511627776 elements", 0) == 0);
+  CHECK(refusal(cut("tp", 3), huge)
+            .rfind("E_INDIVISIBLE: axis 'tp' of size 3 cannot cut the 1099511627776 elements", 0) == 0);
+}
+
+TEST_CASE("a short plan cannot make a dim of billions of runs") {
+  const Index huge = Index{1} << 40;
+  CHECK(refusal(cut("cp", 2, [](Level& l) { l.layout = SequenceLayout::kStriped; }), huge) ==
+        "E_UNSUPPORTED: axis 'cp' of size 2 would cut a dim into 1099511627776 runs, more than 16777216");
+  CHECK(refusal(cut("tp", 2, [&](Level& l) { l.stride = huge; }), 0).rfind("E_UNSUPPORTED: ", 0) == 0);
 }
 
 TEST_CASE("a product beyond 63 bits is refused, not wrapped") {
   const Index most = std::numeric_limits<Index>::max();
   CHECK(refusal(cut("tp", 4, [&](Level& l) { l.pad_to = most / 2; }), 10).rfind("E_OVERFLOW", 0) == 0);
-  CHECK(refusal(cut("tp", 2, [&](Level& l) { l.segments = {{most, {}, {}}, {most, {}, {}}}; }), 10).rfind("E_OVERFLOW", 0) == 0);
+  CHECK(refusal(cut("tp", 2,
+                    [&](Level& l) {
+                      l.segments = {{most, {}, {}}, {most, {}, {}}};
+                    }),
+                10)
+            .rfind("E_OVERFLOW", 0) == 0);
 }
 
 TEST_CASE("a refusal says axis, numbers and the legal sizes in one line") {
   CHECK(refusal(cut("tp", 3), 10) ==
-        "E_INDIVISIBLE: axis 'tp' of size 3 cannot cut the 10 elements: 10 is not a multiple of 3; legal sizes of 'tp': 1, 2, 5, 10");
+        "E_INDIVISIBLE: axis 'tp' of size 3 cannot cut the 10 elements: 10 is not a multiple of 3; legal sizes of "
+        "'tp': 1, 2, 5, 10");
   CHECK(refusal(cut("tp", 3, [](Level& l) { l.unit = 128; }), 1024) ==
-        "E_INDIVISIBLE: axis 'tp' of size 3 cannot cut the 1024 elements: 8 units of 128 is not a multiple of 3; legal sizes of 'tp': "
+        "E_INDIVISIBLE: axis 'tp' of size 3 cannot cut the 1024 elements: 8 units of 128 is not a multiple of 3; legal "
+        "sizes of 'tp': "
         "1, 2, 4, 8");
   CHECK(refusal(cut("tp", 2, [](Level& l) { l.unit = 128; }), 300) ==
         "E_INDIVISIBLE: axis 'tp' of size 2 cannot cut the 300 elements: 300 is not a multiple of the unit 128");
   CHECK(refusal(cut("tp", 4, [](Level& l) { l.split = Split::kBalanced; }), 3) ==
-        "E_EMPTY_SHARD: axis 'tp' of size 4 cannot cut the 3 elements: 3 over 4 coordinates would leave some empty; legal sizes of "
+        "E_EMPTY_SHARD: axis 'tp' of size 4 cannot cut the 3 elements: 3 over 4 coordinates would leave some empty; "
+        "legal sizes of "
         "'tp': 1, 2, 3");
   CHECK(refusal(cut("tp", 4,
                     [](Level& l) {
@@ -199,7 +223,8 @@ TEST_CASE("a refusal says axis, numbers and the legal sizes in one line") {
                       l.fallback = Fallback::kRepeat;
                     }),
                 6) ==
-        "E_REPEAT: axis 'tp' of size 4 cannot cut the 6 elements: 4 is not a multiple of 3 units of 2, so the units cannot be "
+        "E_REPEAT: axis 'tp' of size 4 cannot cut the 6 elements: 4 is not a multiple of 3 units of 2, so the units "
+        "cannot be "
         "repeated equally; legal sizes of 'tp': 1, 3, 6, 9, 12, 15, 18, 21, 24, 27, 30, 33, ...");
   CHECK(refusal(cut("tp", 2, [](Level& l) { l.stride = 4; }), 20) ==
         "E_STRIDE: axis 'tp' of size 2 cannot cut 20 elements with stride 4: not a multiple of 4 x 2 = 8");
@@ -208,7 +233,8 @@ TEST_CASE("a refusal says axis, numbers and the legal sizes in one line") {
   DimCut inner = cut("tp", 2);
   inner.levels.push_back(axis("gtp", 3));
   CHECK(refusal(inner, 1000) ==
-        "E_INDIVISIBLE: axis 'gtp' of size 3 cannot cut the 500 elements: 500 is not a multiple of 3; legal sizes of 'gtp': 1, 2, 4, "
+        "E_INDIVISIBLE: axis 'gtp' of size 3 cannot cut the 500 elements: 500 is not a multiple of 3; legal sizes of "
+        "'gtp': 1, 2, 4, "
         "5, 10, 20, 25, 50, 100, 125, 250, 500 (a line that 'tp' leaves)");
 }
 
@@ -284,7 +310,8 @@ TEST_CASE("parts are numbered by the lowest rank that holds them, whatever the o
 }
 
 TEST_CASE("legal sizes are those an even cut accepts without cutting a block") {
-  CHECK(legal_axis_sizes(cut("tp", 1, [](Level& l) { l.unit = 128; }).levels[0], 1024, 20) == std::vector<Index>{1, 2, 4, 8});
+  CHECK(legal_axis_sizes(cut("tp", 1, [](Level& l) { l.unit = 128; }).levels[0], 1024, 20) ==
+        std::vector<Index>{1, 2, 4, 8});
   const std::vector<Index> blocks = {128};
   CHECK(legal_axis_sizes(axis("tp", 1), 1536, 24, blocks) == std::vector<Index>{1, 2, 3, 4, 6, 12});
   const Level fused = cut("tp", 1, [](Level& l) { l.segments = {{12, {}, {}}, {8, {}, {}}}; }).levels[0];

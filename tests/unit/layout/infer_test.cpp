@@ -44,7 +44,8 @@ TEST_CASE("stored lengths of an even cut multiply, others add up") {
 TEST_CASE("a length of 2^40 behind 1024 ranks is found at once") {
   CHECK(infer(cut("tp", 1024), std::vector<Index>(1024, Index{1} << 30)) == Index{1} << 40);
   CHECK(refused(cut("gtp", 2, [](Level& l) { l.pad_to = Index{1} << 38; }), {Index{1} << 39, Index{1} << 39}) ==
-        "E_PAD: the ranks store 549755813888, 549755813888: any true length from 549755813889 to 1099511627776 may fit; give 'size'");
+        "E_PAD: the ranks store 549755813888, 549755813888: any true length from 549755813889 to 1099511627776 may "
+        "fit; give 'size'");
 }
 
 TEST_CASE("rows that may be padding leave the length open until something tells") {
@@ -52,7 +53,8 @@ TEST_CASE("rows that may be padding leave the length open until something tells"
   CHECK(refused(padded, {8, 8}) == "E_PAD: the ranks store 8, 8: any true length from 9 to 16 may fit; give 'size'");
   CHECK(infer(padded, {8, 8}, 12) == 12);
   CHECK(refused(padded, {8, 8}, 17) ==
-        "E_SHAPE: the length the checkpoint records is 17, but the ranks store 8, 8: it would be stored as 12 where 8 is found");
+        "E_SHAPE: the length the checkpoint records is 17, but the ranks store 8, 8: it would be stored as 12 where 8 "
+        "is found");
   DimCut told = padded;
   told.size = 13;
   CHECK(infer(told, {8, 8}) == 13);
@@ -60,7 +62,8 @@ TEST_CASE("rows that may be padding leave the length open until something tells"
 }
 
 TEST_CASE("heads that may be repeated leave the length open until something tells") {
-  CHECK(refused(kRepeated, {2, 2, 2, 2}) == "E_PAD: the ranks store 2, 2, 2, 2: any true length from 2 to 8 may fit; give 'size'");
+  CHECK(refused(kRepeated, {2, 2, 2, 2}) ==
+        "E_PAD: the ranks store 2, 2, 2, 2: any true length from 2 to 8 may fit; give 'size'");
   CHECK(infer(kRepeated, {2, 2, 2, 2}, 4) == 4);
   CHECK(refused(kRepeated, {2, 2, 2, 2}, 6).rfind("E_SHAPE: ", 0) == 0);
   CHECK(infer(kRepeated, {6, 6, 6, 6}) == 24);
@@ -69,8 +72,20 @@ TEST_CASE("heads that may be repeated leave the length open until something tell
 TEST_CASE("a dim that may have fallen back is known where only one length fits") {
   const DimCut fallback = cut("tp", 3, [](Level& l) { l.fallback = Fallback::kReplicate; });
   CHECK(infer(fallback, {9, 9, 9}) == 27);  // 9 would have been cut
-  CHECK(refused(fallback, {10, 10, 10}) == "E_PAD: the ranks store 10, 10, 10: any true length from 10 to 30 may fit; give 'size'");
+  CHECK(refused(fallback, {10, 10, 10}) ==
+        "E_PAD: the ranks store 10, 10, 10: any true length from 10 to 30 may fit; give 'size'");
   CHECK(infer(fallback, {10, 10, 10}, 10) == 10);
+}
+
+TEST_CASE("many levels that may each have fallen back are searched in bounded time") {
+  DimCut dim = cut("a", 64, [](Level& l) { l.fallback = Fallback::kReplicate; });
+  for (const char* name : {"b", "c"}) {
+    dim.levels.push_back(axis(name, 8));
+    dim.levels.back().fallback = Fallback::kReplicate;
+  }
+  CHECK(infer(dim, std::vector<Index>(4096, 0), 0) == 0);
+  CHECK(refused(dim, std::vector<Index>(4096, 1)) ==
+        "E_PAD: the ranks store 1, 1, 1, 1, 1, 1, 1, 1, ...: any true length from 1 to 4096 may fit; give 'size'");
 }
 
 TEST_CASE("segments say how long the dim is") {
@@ -78,8 +93,13 @@ TEST_CASE("segments say how long the dim is") {
   fused.levels.push_back(axis("gtp", 3));
   fused.levels[1].pad_to = 4;
   CHECK(infer(fused, std::vector<Index>(6, 8)) == 44);
-  CHECK(refused(cut("tp", 2, [](Level& l) { l.segments = {{32, {}, {}}, {16, {}, {}}}; }), {28, 28}) ==
-        "E_SEGMENT_SUM: the sum of 'segments' is 48, but the ranks store 28, 28: it would be stored as 24 where 28 is found");
+  CHECK(refused(cut("tp", 2,
+                    [](Level& l) {
+                      l.segments = {{32, {}, {}}, {16, {}, {}}};
+                    }),
+                {28, 28}) ==
+        "E_SEGMENT_SUM: the sum of 'segments' is 48, but the ranks store 28, 28: it would be stored as 24 where 28 is "
+        "found");
 }
 
 TEST_CASE("packed sequences say how long the stream is") {
@@ -103,8 +123,9 @@ TEST_CASE("shards that imply no one length are refused") {
 }
 
 TEST_CASE("replicas must store the same length") {
-  CHECK(refusal([] { infer_length(cut("tp", 2), Mesh({{"dp", 2}, {"tp", 2}}), std::vector<Index>{4, 4, 4, 5}, {}); }) ==
-        "E_SHAPE: ranks 1 and 3 hold the same part, but store lengths 4 and 5");
+  CHECK(refusal([] {
+          infer_length(cut("tp", 2), Mesh({{"dp", 2}, {"tp", 2}}), std::vector<Index>{4, 4, 4, 5}, {});
+        }) == "E_SHAPE: ranks 1 and 3 hold the same part, but store lengths 4 and 5");
 }
 
 TEST_CASE("ranks without the tensor tell nothing, and a part that nobody stores is named") {
@@ -121,6 +142,7 @@ TEST_CASE("a whole shape is inferred dim by dim, absent ranks left out") {
   const Mesh mesh({{"pp", 2}, {"tp", 2}});
   const TensorCut tensor{{cut("tp", 2), {}}, {true, true, false, false}};
   CHECK(infer_shape(tensor, mesh, std::vector<Shape>{{4, 3}, {4, 3}, {}, {}}, {}) == Shape{8, 3});
-  CHECK(refusal([&] { infer_shape(tensor, mesh, std::vector<Shape>{{4, 3}, {4}, {}, {}}, {}); }) ==
-        "E_SHAPE: rank 1 stores 1 dims, expected 2");
+  CHECK(refusal([&] {
+          infer_shape(tensor, mesh, std::vector<Shape>{{4, 3}, {4}, {}, {}}, {});
+        }) == "E_SHAPE: rank 1 stores 1 dims, expected 2");
 }

@@ -22,7 +22,8 @@ DimCut sequence(SequenceLayout layout, Index cp, Index tp) {
   return out;
 }
 
-DimCut packed(SequenceLayout layout, Index cp, Index tp, std::vector<Index> cu_seqlens, std::vector<Index> padded = {}) {
+DimCut packed(SequenceLayout layout, Index cp, Index tp, std::vector<Index> cu_seqlens,
+              std::vector<Index> padded = {}) {
   DimCut out = sequence(layout, cp, tp);
   out.levels[0].packed = PackedSequences{std::move(cu_seqlens), std::move(padded), {}, {}};
   return out;
@@ -64,7 +65,8 @@ TEST_CASE("striped blocks are dealt round-robin") {
   DimCut cut = sequence(kStriped, 2, 1);
   cut.levels[0].block = 2;
   CHECK(ranks(cut, 16) == Lists{"0-2 4-6 8-10 12-14", "2-4 6-8 10-12 14-16"});
-  CHECK(refusal(cut, 18) == "E_SEQ_LAYOUT: axis 'cp' of size 2 (striped) cannot cut 18 elements: not a multiple of 2 x 2 = 4");
+  CHECK(refusal(cut, 18) ==
+        "E_SEQ_LAYOUT: axis 'cp' of size 2 (striped) cannot cut 18 elements: not a multiple of 2 x 2 = 4");
 }
 
 TEST_CASE("an odd inner size may straddle the chunks of zigzag") {
@@ -108,21 +110,25 @@ TEST_CASE("wrong packed metadata is named") {
   CHECK(refused({1, 8}, {}, 8) == "E_SEQ_LAYOUT: cu_seqlens starts at 1, expected 0");
   CHECK(refused({0, 5, 3, 8}, {}, 8) == "E_SEQ_LAYOUT: cu_seqlens decreases from 5 to 3 at entry 2");
   CHECK(refused({0, 3, 8}, {0, 8}, 8) == "E_SEQ_LAYOUT: cu_seqlens_padded has 2 entries, cu_seqlens has 3");
-  CHECK(refused({0, 3, 8}, {0, 2, 8}, 8) == "E_SEQ_LAYOUT: sequence 0 has 3 elements, but cu_seqlens_padded gives it only 2");
+  CHECK(refused({0, 3, 8}, {0, 2, 8}, 8) ==
+        "E_SEQ_LAYOUT: sequence 0 has 3 elements, but cu_seqlens_padded gives it only 2");
   CHECK(refused({0, 3, 8}, {}, 9) == "E_SEQ_LAYOUT: cu_seqlens ends at 8, but the sequence dim has length 9");
   CHECK(refused({0, 0}, {}, 0) == "E_SEQ_LAYOUT: cu_seqlens hold no element at all");
   CHECK(refused({0, 2147483646}, {}, 2147483646) ==
-        "E_OVERFLOW: axis 'cp' of size 2: the padded sequences end at 2147483648, beyond the int32 positions of packed sequences");
+        "E_OVERFLOW: axis 'cp' of size 2: the padded sequences end at 2147483648, beyond the int32 positions of packed "
+        "sequences");
 }
 
 TEST_CASE("forbidden padding refuses what would need it") {
   DimCut cut = packed(kZigzag, 2, 1, {0, 10, 18});
   cut.levels[0].packed_padding = PackedPadding::kForbid;
   CHECK(refusal(cut, 18) ==
-        "E_SEQ_LAYOUT: axis 'cp' of size 2: sequence 0 has 10 elements, not a multiple of 2 x 2 = 4, and padding is forbidden");
+        "E_SEQ_LAYOUT: axis 'cp' of size 2: sequence 0 has 10 elements, not a multiple of 2 x 2 = 4, and padding is "
+        "forbidden");
   cut.levels[0].packed->cu_seqlens = {0, 8, 12};
   CHECK(refusal(cut, 12) == "accepted");
   cut.levels[1].axis_size = 4;
-  CHECK(refusal(cut, 12) == "E_SEQ_LAYOUT: axis 'cp' of size 2: each coordinate's 6 elements are not a multiple of the 4 that the "
-                            "axes behind it need, and padding is forbidden");
+  CHECK(refusal(cut, 12) ==
+        "E_SEQ_LAYOUT: axis 'cp' of size 2: each coordinate's 6 elements are not a multiple of the 4 that the "
+        "axes behind it need, and padding is forbidden");
 }

@@ -38,7 +38,7 @@ void write_checkpoint(const fs::path& path, std::vector<format::NewTensor> tenso
 PreparedPlan prepare_plan(std::string_view yaml, const fs::path& source, pipeline::PrepareOptions options) {
   options.source = source;
   return {options,
-          pipeline::prepare(plan::read_plan(yaml, plan::Notation::kYaml, "plan.yaml"), options, test_formats())};
+          pipeline::prepare({plan::read_plan(yaml, plan::Notation::kYaml, "plan.yaml")}, options, test_formats())};
 }
 
 }  // namespace reshard::test

@@ -1,4 +1,5 @@
-// The cases of tests/data/shard_cases.json that need two sides or readers: transfers, covers, choices of copies, order, models.
+// The cases of tests/data/shard_cases.json that need two sides or readers: transfers, covers, choices of copies, order,
+// models.
 
 #include <doctest/doctest.h>
 
@@ -14,9 +15,9 @@
 
 using namespace reshard;
 using namespace reshard::planner;
+using layout::Index;
 using layout::Mesh;
 using layout::TensorLayout;
-using layout::Index;
 
 namespace {
 
@@ -31,14 +32,16 @@ Sides read_sides(const Value& c) {
   const Value& target = *c.find("target");
   const Mesh source_mesh = cases::side_mesh(source);
   const Mesh target_mesh = cases::side_mesh(target);
-  layout::TensorCut cut = cases::read_cut(source.find("shard"), shape.size(), source_mesh, cases::axis_names(target_mesh));
+  layout::TensorCut cut =
+      cases::read_cut(source.find("shard"), shape.size(), source_mesh, cases::axis_names(target_mesh));
   if (const Value* present = c.find("present")) {
     cut.present.assign(static_cast<std::size_t>(source_mesh.size()), false);
     for (const Index rank : cases::integers(*present)) cut.present[static_cast<std::size_t>(rank)] = true;
   }
   return {layout::lay_out(shape, cut, source_mesh),
-          layout::lay_out(shape, cases::read_cut(target.find("shard"), shape.size(), target_mesh, cases::axis_names(source_mesh)),
-                          target_mesh)};
+          layout::lay_out(
+              shape, cases::read_cut(target.find("shard"), shape.size(), target_mesh, cases::axis_names(source_mesh)),
+              target_mesh)};
 }
 
 // `expect` is one shape, or one per present rank.
@@ -69,15 +72,18 @@ void run_reshard(const Value& c) {
   check_stored(sides.target, *expect.find("target_stored"));
   for (Index rank = 0; rank < sides.target.ranks; ++rank) {
     Shape held;
-    for (std::size_t d = 0; d < sides.target.dims.size(); ++d) held.push_back(cases::shard_of(sides.target, rank, d).true_length());
+    for (std::size_t d = 0; d < sides.target.dims.size(); ++d)
+      held.push_back(cases::shard_of(sides.target, rank, d).true_length());
     const Value* padding = expect.find("padding") ? expect.find("padding")->find(std::to_string(rank)) : nullptr;
-    CHECK(checked_product(sides.target.stored_shape(rank)) - checked_product(held) == (padding ? padding->integer() : 0));
+    CHECK(checked_product(sides.target.stored_shape(rank)) - checked_product(held) ==
+          (padding ? padding->integer() : 0));
   }
   if (const Value* replicas = expect.find("replicas")) {
     std::map<std::vector<std::int32_t>, std::vector<Index>> groups;
     for (Index rank = 0; rank < sides.source.ranks; ++rank) {
       std::vector<std::int32_t> parts;
-      for (const layout::DimLayout& dim : sides.source.dims) parts.push_back(dim.part_of_rank[static_cast<std::size_t>(rank)]);
+      for (const layout::DimLayout& dim : sides.source.dims)
+        parts.push_back(dim.part_of_rank[static_cast<std::size_t>(rank)]);
       if (sides.source.is_present(rank)) groups[parts].push_back(rank);
     }
     std::set<std::vector<Index>> found;
@@ -117,14 +123,16 @@ void run_greedy(const Value& c) {
     CHECK(readers[i] == expect.find("readers")->find(id)->integer());
     load[readers[i++]] += piece.bytes;
   }
-  for (const auto& [rank, bytes, position] : expect.find("load")->object()) CHECK(load[std::stoll(rank)] == bytes.integer());
+  for (const auto& [rank, bytes, position] : expect.find("load")->object())
+    CHECK(load[std::stoll(rank)] == bytes.integer());
 }
 
 void run_schedule(const Value& c) {
   std::vector<std::pair<std::string, Transfer>> found;
   for (const Value& tensor : c.find("tensors")->array()) {
     const Sides sides = read_sides(tensor);
-    for (const Transfer& move : cases::from_lowest_holder(cases::plan(sides.source, sides.target), sides.source, sides.target))
+    for (const Transfer& move :
+         cases::from_lowest_holder(cases::plan(sides.source, sides.target), sides.source, sides.target))
       found.emplace_back(tensor.find("name")->string(), move);
   }
   std::vector<std::pair<std::string, Transfer>> expected;
@@ -165,7 +173,8 @@ void run_model(const Value& c) {
     const Value& expect = c.find("expect")->find("tensors")->array()[i];
     CAPTURE(expect.find("name")->string());
     const Sides sides{model_side(*c.find("source"), tensors[i], axes), model_side(*c.find("target"), tensors[i], axes)};
-    for (const auto& [side, ranks] : {std::pair(&sides.source, "source_ranks"), std::pair(&sides.target, "target_ranks")}) {
+    for (const auto& [side, ranks] :
+         {std::pair(&sides.source, "source_ranks"), std::pair(&sides.target, "target_ranks")}) {
       std::vector<Index> present;
       for (Index rank = 0; rank < side->ranks; ++rank)
         if (side->is_present(rank)) present.push_back(rank);
@@ -182,13 +191,17 @@ using Runner = void (*)(const Value&);
 }  // namespace
 
 TEST_CASE("every case about two sides comes out as the case file says") {
-  const std::map<std::string, Runner> runners = {{"reshard", run_reshard}, {"cover", run_cover},       {"replica", run_greedy},
-                                                 {"schedule", run_schedule}, {"model", run_model}};
+  const std::map<std::string, Runner> runners = {{"reshard", run_reshard},
+                                                 {"cover", run_cover},
+                                                 {"replica", run_greedy},
+                                                 {"schedule", run_schedule},
+                                                 {"model", run_model}};
   cases::Tally tally;
   for (const Value& c : cases::load("shard_cases.json")) {
     const std::string& kind = c.find("kind")->string();
     const auto runner = runners.find(kind);
-    if (kind == "batch" || kind == "gtp_file") ++tally.not_applicable[kind]["how Megatron-LM does it, no rule of this tool"];
+    if (kind == "batch" || kind == "gtp_file")
+      ++tally.not_applicable[kind]["how Megatron-LM does it, no rule of this tool"];
     if (runner == runners.end()) continue;
     const std::string id = c.find("id")->string();
     CAPTURE(id);
@@ -211,11 +224,11 @@ TEST_CASE("every case about two sides comes out as the case file says") {
       CHECK(errors.contains(code));
     }
   }
-  CHECK(tally.ran == std::map<std::string, int>{{"reshard", 180}, {"cover", 6}, {"replica", 2}, {"schedule", 3}, {"model", 20}});
-  CHECK(tally.not_applicable ==
-        std::map<std::string, std::map<std::string, int>>{
-            {"reshard", {{"the plan reader refuses it", 6}}},
-            {"replica", {{"how Megatron-LM chooses", 8}}},
-            {"batch", {{"how Megatron-LM does it, no rule of this tool", 10}}},
-            {"gtp_file", {{"how Megatron-LM does it, no rule of this tool", 6}}}});
+  CHECK(tally.ran ==
+        std::map<std::string, int>{{"reshard", 180}, {"cover", 6}, {"replica", 2}, {"schedule", 3}, {"model", 20}});
+  CHECK(tally.not_applicable == std::map<std::string, std::map<std::string, int>>{
+                                    {"reshard", {{"the plan reader refuses it", 6}}},
+                                    {"replica", {{"how Megatron-LM chooses", 8}}},
+                                    {"batch", {{"how Megatron-LM does it, no rule of this tool", 10}}},
+                                    {"gtp_file", {{"how Megatron-LM does it, no rule of this tool", 6}}}});
 }

@@ -14,9 +14,9 @@
 
 using namespace reshard;
 using namespace reshard::planner;
+using layout::Index;
 using layout::Mesh;
 using layout::TensorLayout;
-using layout::Index;
 
 namespace {
 

@@ -36,7 +36,8 @@ struct Measured {
 };
 
 // Lays out both sides, plans and proves.
-Measured measure(const Shape& shape, const TensorCut& from, const Mesh& from_mesh, const TensorCut& to, const Mesh& to_mesh) {
+Measured measure(const Shape& shape, const TensorCut& from, const Mesh& from_mesh, const TensorCut& to,
+                 const Mesh& to_mesh) {
   const auto start = std::chrono::steady_clock::now();
   const TensorLayout source = layout::lay_out(shape, from, from_mesh);
   const TensorLayout target = layout::lay_out(shape, to, to_mesh);
@@ -74,8 +75,8 @@ TEST_CASE("1024 ranks with 8 replicas each go to 2048 ranks with 16 replicas eac
 }
 
 TEST_CASE("rows over 1024 ranks to columns over 2048: every source shard meets every target shard") {
-  const Measured found = measure({4096, 4096}, {{by("tp", 1024), {}}, {}}, Mesh({{"tp", 1024}}), {{{}, by("tp", 2048)}, {}},
-                                 Mesh({{"tp", 2048}}));
+  const Measured found = measure({4096, 4096}, {{by("tp", 1024), {}}, {}}, Mesh({{"tp", 1024}}),
+                                 {{{}, by("tp", 2048)}, {}}, Mesh({{"tp", 2048}}));
   CHECK(found.transfers == 1024 * 2048);
   CHECK(found.seconds < 4 * kLimitSeconds);
   MESSAGE("1024 rows -> 2048 columns, 2,097,152 boxes: ", found.seconds * 1e3, " ms");
@@ -83,7 +84,8 @@ TEST_CASE("rows over 1024 ranks to columns over 2048: every source shard meets e
 
 TEST_CASE("a fused dim with repeated heads, cut by tp and a padded inner axis, goes from 1024 to 2048 ranks") {
   DimCut from = by("tp", 128);
-  from.levels[0].segments = {{16384, 128, {}}, {1024, 128, layout::Fallback::kRepeat}, {1024, 128, layout::Fallback::kRepeat}};
+  from.levels[0].segments = {
+      {16384, 128, {}}, {1024, 128, layout::Fallback::kRepeat}, {1024, 128, layout::Fallback::kRepeat}};
   from.levels.push_back(by("gtp", 8).levels.front());
   from.levels[1].pad_to = 16;
   DimCut to = from;

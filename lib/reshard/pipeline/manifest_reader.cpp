@@ -1,0 +1,180 @@
+#include "reshard/pipeline/manifest_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <span>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "reshard/base/checked.hpp"
+#include "reshard/base/error.hpp"
+#include "reshard/base/json.hpp"
+#include "reshard/pipeline/staging.hpp"
+
+namespace reshard::pipeline {
+namespace {
+
+/// A million tensors take about 100 MB.
+constexpr std::int64_t kManifestBytes = std::int64_t{256} << 20;
+constexpr std::int64_t kVersion = 1;
+constexpr std::size_t kDigestDigits = 16;
+
+class ManifestReader {
+ public:
+  explicit ManifestReader(fs::path path) { out_.path = std::move(path); }
+
+  Manifest read() && {
+    const Value root = parse_json(read_text(out_.path, kManifestBytes), out_.path.string());
+    check_schema(root);
+    check_keys(root, "", "",
+               {"schema", "version", "tool", "plan_digest", "format", "axes", "ranks", "views", "files", "placements", "tensors",
+                "file_list"});
+    out_.tool = text(root, "tool");
+    out_.plan_digest = text(root, "plan_digest");
+    digest_of(out_.plan_digest, "plan_digest", "");
+    read_side(root);
+    for (const Value& placement : list(root, "placements").array())
+      out_.placements.push_back(plan::read_placement(placement, out_.side, out_.path.string()));
+    for (const Value::Member& tensor : map(root, "tensors").object()) read_tensor(tensor.key, tensor.value);
+    for (const Value::Member& file : map(root, "file_list").object()) read_file(file.key, file.value);
+    return std::move(out_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& tensor, std::string message) const {
+    throw Error(Issue{ErrorCode::kFormat, out_.path.string(), tensor, std::move(message)});
+  }
+
+  [[noreturn]] void refuse_kind(const std::string& tensor, std::string_view key, const Value& found,
+                                std::string_view expected) const {
+    refuse(tensor, fmt::format("'{}' is a {}, expected {}", key, found.kind(), expected));
+  }
+
+  const Value& require(const Value& object, std::string_view key, const std::string& tensor = "") const {
+    const Value* const value = object.find(key);
+    if (value == nullptr) refuse(tensor, fmt::format("has no '{}'", key));
+    return *value;
+  }
+
+  std::string text(const Value& object, std::string_view key, const std::string& tensor = "") const {
+    const Value& value = require(object, key, tensor);
+    if (!value.is_string()) refuse_kind(tensor, key, value, "a string");
+    return value.string();
+  }
+
+  std::int64_t number(const Value& object, std::string_view key, const std::string& tensor = "") const {
+    const Value& value = require(object, key, tensor);
+    if (!value.is_integer() || value.integer() < 0) refuse_kind(tensor, key, value, "an integer of 0 or more");
+    return value.integer();
+  }
+
+  const Value& list(const Value& object, std::string_view key) const {
+    const Value& value = require(object, key);
+    if (!value.is_array()) refuse_kind("", key, value, "a list");
+    return value;
+  }
+
+  const Value& map(const Value& object, std::string_view key) const {
+    const Value& value = require(object, key);
+    if (!value.is_object()) refuse_kind("", key, value, "a map");
+    return value;
+  }
+
+  void check_keys(const Value& object, const std::string& what, const std::string& tensor,
+                  std::initializer_list<std::string_view> legal) const {
+    if (!object.is_object()) refuse(tensor, fmt::format("{} is a {}, expected a map", what.empty() ? "it" : what, object.kind()));
+    for (const Value::Member& member : object.object())
+      if (std::find(legal.begin(), legal.end(), member.key) == legal.end())
+        refuse(tensor, fmt::format("{}'{}' is no key of a manifest of version {}", what.empty() ? "" : what + ": ", member.key, kVersion));
+  }
+
+  void check_schema(const Value& root) const {
+    const Value* const schema = root.find("schema");
+    if (schema == nullptr || !schema->is_string() || schema->string() != "reshard.manifest")
+      refuse("", "is no manifest of a finished target: its 'schema' is not \"reshard.manifest\"");
+    if (const std::int64_t version = number(root, "version"); version != kVersion)
+      refuse("", fmt::format("has version {}, this tool reads version {}", version, kVersion));
+  }
+
+  std::uint64_t digest_of(const std::string& hex, std::string_view key, const std::string& tensor) const {
+    std::uint64_t out = 0;
+    const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), out, 16);
+    const bool lower = std::none_of(hex.begin(), hex.end(), [](char c) { return c >= 'A' && c <= 'F'; });
+    if (hex.size() != kDigestDigits || error != std::errc{} || end != hex.data() + hex.size() || !lower)
+      refuse(tensor, fmt::format("'{}' is '{}', expected {} lower-case hex digits", key, hex, kDigestDigits));
+    return out;
+  }
+
+  void read_side(const Value& root) {
+    Value::Object side;
+    for (const char* key : {"axes", "ranks", "views", "format", "files"}) {
+      const Value& value = require(root, key);
+      const bool may_be_null = std::string_view(key) == "ranks" || std::string_view(key) == "files";
+      if (value.is_null() && !may_be_null) refuse_kind("", key, value, "what a plan says there");
+      if (!value.is_null()) side.push_back({key, value, value.position});
+    }
+    out_.side = plan::read_side(Value(std::move(side)), plan::Role::kSource, out_.path.string());
+    if (!out_.side.files && (out_.side.mesh.size() != 1 || out_.side.format != "safetensors"))
+      refuse("", "'files' is null, as for a numbered set, which is safetensors of one rank");
+  }
+
+  void read_tensor(const std::string& name, const Value& value) {
+    check_keys(value, "its entry", name, {"dtype", "shape", "placement", "digest", "source_digest", "stored"});
+    ManifestTensor tensor;
+    const std::string dtype = text(value, "dtype", name);
+    const std::optional<Dtype> known = dtype_from_name(dtype);
+    if (!known) refuse(name, fmt::format("'{}' is no dtype", dtype));
+    tensor.dtype = *known;
+    const Value& shape = require(value, "shape", name);
+    if (!shape.is_array()) refuse_kind(name, "shape", shape, "a list of integers");
+    for (const Value& extent : shape.array()) {
+      if (!extent.is_integer() || extent.integer() < 0) refuse_kind(name, "shape", extent, "integers of 0 or more");
+      tensor.shape.push_back(extent.integer());
+    }
+    const std::int64_t placement = number(value, "placement", name);
+    if (placement >= std::ssize(out_.placements))
+      refuse(name, fmt::format("has placement {} of {}", placement, out_.placements.size()));
+    tensor.placement = static_cast<std::size_t>(placement);
+    tensor.digest = digest_of(text(value, "digest", name), "digest", name);
+    if (value.find("source_digest") != nullptr)
+      tensor.source_digest = digest_of(text(value, "source_digest", name), "source_digest", name);
+    tensor.stored = value.find("stored") == nullptr ? name : text(value, "stored", name);
+    out_.tensors.emplace(name, std::move(tensor));
+  }
+
+  void read_file(const std::string& name, const Value& value) {
+    const fs::path file(name);
+    if (name.empty() || file.is_absolute() || std::find(file.begin(), file.end(), fs::path("..")) != file.end())
+      refuse("", fmt::format("'{}' in 'file_list' is no file below the directory", escaped(name)));
+    check_keys(value, fmt::format("'{}' in 'file_list'", escaped(name)), "", {"bytes", "digest"});
+    out_.file_list[name] = {number(value, "bytes"), digest_of(text(value, "digest"), "digest", "")};
+  }
+
+  Manifest out_;
+};
+
+}  // namespace
+
+Manifest read_manifest(const fs::path& path) {
+  try {
+    return ManifestReader(path).read();
+  } catch (const Error& error) {
+    if (default_exit(error.issues().front().code) != Exit::kPlan && error.exit() != Exit::kPlan) throw;
+    // Faults that are a plan's where a person wrote it; here a file of a checkpoint is wrong.
+    std::vector<Issue> issues = error.issues();
+    for (Issue& issue : issues) issue.code = ErrorCode::kFormat;
+    throw Error(std::move(issues));
+  }
+}
+
+std::optional<Manifest> find_manifest(const fs::path& source) {
+  std::error_code error;
+  if (!fs::exists(source / kManifestName, error)) return std::nullopt;
+  return read_manifest(source / kManifestName);
+}
+
+}  // namespace reshard::pipeline

@@ -1,0 +1,197 @@
+#include "reshard/layout/group.hpp"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/cut_text.hpp"
+
+using namespace reshard;
+using namespace reshard::layout;
+using cut_text::axis;
+using cut_text::cut;
+using cut_text::refusal;
+using cut_text::text;
+
+namespace {
+
+const std::vector<GroupMember> kFp8 = {{"weight", {{"out", 1}, {"in", 1}}},
+                                       {"weight_scale_inv", {{"out", 128}, {"in", 128}}}};
+const std::vector<GroupMember> kLinear = {{"weight", {{"out", 1}, {"in", 1}}}, {"bias", {{"out", 1}}}};
+
+// A group that a full checkpoint stores with these shapes.
+GroupShape from_full(const std::vector<GroupMember>& members, const std::vector<Shape>& shapes,
+                     const GroupCut& target = {}) {
+  std::vector<StoredMember> stored;
+  for (const Shape& shape : shapes) stored.push_back({{&shape, 1}, std::nullopt});
+  return infer_group(members, {}, target, Mesh(), stored);
+}
+
+// A dim of a member on every rank.
+std::vector<std::string> parts(const TensorLayout& layout, std::size_t dim) {
+  std::vector<std::string> out;
+  for (const std::int32_t part : layout.dims[dim].part_of_rank)
+    out.push_back(text(layout.dims[dim].parts[static_cast<std::size_t>(part)]));
+  return out;
+}
+
+using Lists = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("scales are cut with their rows, the last block short") {
+  const GroupCut split{{{"out", cut("tp", 2, [](Level& l) { l.unit = 128, l.split = Split::kBalanced; })}}, {}};
+  const GroupShape shape = from_full(kFp8, {{259, 130}, {3, 2}});
+  const auto layouts = lay_out_group(kFp8, shape, split, Mesh({{"tp", 2}}));
+  CHECK(parts(layouts[0], 0) == Lists{"0-256", "256-259"});
+  CHECK(parts(layouts[1], 0) == Lists{"0-2", "2-3"});
+  CHECK(parts(layouts[1], 1) == Lists{"0-2", "0-2"});
+  CHECK(layouts[1].shape == Shape{3, 2});
+}
+
+TEST_CASE("a boundary inside a block refuses the whole group and names the legal sizes") {
+  const GroupShape shape = from_full(kFp8, {{11008, 256}, {86, 2}});
+  CHECK(refusal([&] {
+          lay_out_group(kFp8, shape, {{{"out", cut("tp", 4)}}, {}}, Mesh({{"tp", 4}}));
+        }) ==
+        "E_UNIT_SPLIT: dim 'out' of member 'weight_scale_inv': a boundary at 2752 cuts a block of 128; boundaries must "
+        "be multiples of "
+        "128 or end the dim; legal sizes of 'tp' up to 64: 1, 2, 43");
+}
+
+TEST_CASE("an inner axis may not cut a block either") {
+  DimCut out = cut("tp", 2);
+  out.levels.push_back(axis("gtp", 2));
+  const GroupShape shape = from_full(kFp8, {{256, 128}, {2, 1}});
+  CHECK(refusal([&] {
+          lay_out_group(kFp8, shape, {{{"out", out}}, {}}, Mesh({{"gtp", 2}, {"tp", 2}}));
+        }).rfind("E_UNIT_SPLIT: dim 'out' of member 'weight_scale_inv': a boundary at 64 cuts a block of 128", 0) == 0);
+}
+
+TEST_CASE("all members fall back together, and a dim without a cut is whole") {
+  const DimCut out = cut("tp", 3, [](Level& l) { l.fallback = Fallback::kReplicate; });
+  const GroupShape shape = from_full(kLinear, {{10, 4}, {10}});
+  const auto layouts = lay_out_group(kLinear, shape, {{{"out", out}}, {}}, Mesh({{"tp", 3}}));
+  CHECK(parts(layouts[0], 0) == Lists(3, "0-10"));
+  CHECK(parts(layouts[1], 0) == Lists(3, "0-10"));
+  CHECK(layouts[1].fallen_back == std::vector<std::string>{"tp"});
+  const auto rows = lay_out_group(kLinear, shape, {{{"in", cut("tp", 2)}}, {}}, Mesh({{"tp", 2}}));
+  CHECK(parts(rows[0], 1) == Lists{"0-2", "2-4"});
+  CHECK(parts(rows[1], 0) == Lists(2, "0-10"));
+  CHECK(refusal([&] {
+          lay_out_group(kLinear, shape, {{{"out", cut("tp", 3)}}, {}}, Mesh({{"tp", 3}}));
+        }) ==
+        "E_INDIVISIBLE: dim 'out': axis 'tp' of size 3 cannot cut the 10 elements: 10 is not a multiple of 3; legal "
+        "sizes of 'tp': 1, "
+        "2, 5, 10");
+}
+
+TEST_CASE("sizes come from sharded members, the finest one first") {
+  const std::vector<GroupMember> gptq = {
+      {"qweight", {{"in", 8}, {"out", 1}}}, {"qzeros", {{"in", 32}, {"out", 8}}}, {"scales", {{"in", 32}, {"out", 1}}}};
+  const Mesh mesh({{"tp", 2}});
+  const GroupCut split{{{"in", cut("tp", 2)}}, {}};
+  const std::vector<Shape> qweight(2, {4, 16});
+  const std::vector<Shape> qzeros(2, {1, 2});
+  const std::vector<Shape> scales(2, {1, 16});
+  const std::vector<StoredMember> stored = {{qweight, {}}, {qzeros, {}}, {scales, {}}};
+  const GroupShape shape = infer_group(gptq, split, {}, mesh, stored);
+  CHECK(shape.of("in").size == 64);  // only blocks carry it: 8 words x 8
+  CHECK(shape.of("out").size == 16);
+  CHECK(shape.members[0].shape == Shape{8, 16});
+  CHECK(shape.members[1].shape == Shape{2, 2});
+}
+
+TEST_CASE("a dim that only blocks carry may be told to end inside one") {
+  const std::vector<GroupMember> words = {{"qweight", {{"in", 8}}}};
+  const std::vector<Shape> stored = {{4}};
+  const std::vector<StoredMember> found = {{stored, {}}};
+  CHECK(infer_group(words, {}, {}, Mesh(), found).of("in").size == 32);
+  DimCut told;
+  told.size = 30;
+  CHECK(infer_group(words, {}, {{{"in", told}}, {}}, Mesh(), found).of("in").size == 30);
+  told.size = 40;
+  CHECK(refusal([&] {
+          infer_group(words, {}, {{{"in", told}}, {}}, Mesh(), found);
+        }) ==
+        "E_MEMBER_SIZE: dim 'in': member 'qweight': rank 0 stores 4 entries, expected 5 of the 40 elements of the dim");
+}
+
+TEST_CASE("members that disagree on a dim are refused") {
+  CHECK(refusal([] {
+          from_full(kLinear, {{10, 4}, {9}});
+        }) == "E_MEMBER_SIZE: dim 'out': on rank 0 member 'weight' stores 10, but member 'bias' stores 9");
+  CHECK(refusal([] {
+          from_full(kFp8, {{256, 128}, {3, 1}});
+        }) ==
+        "E_MEMBER_SIZE: dim 'out': member 'weight_scale_inv': rank 0 stores 3 entries, expected 2 of the 256 elements "
+        "of the dim");
+  CHECK(refusal([] {
+          from_full(kLinear, {{10, 4}, {10, 1}});
+        }) == "E_MEMBER_SIZE: member 'bias' has 2 dims on rank 0, expected 1");
+}
+
+TEST_CASE("a cut of a dim that no member has is refused") {
+  CHECK(refusal([] {
+          from_full(kLinear, {{10, 4}, {10}}, {{{"rows", cut("tp", 2)}}, {}});
+        }) == "E_DIM_RANGE: dim 'rows' is no dim of any member");
+}
+
+TEST_CASE("block numbering restarts in each segment where the stored size says so") {
+  const std::vector<GroupMember> fused = {{"weight", {{"out", 1}}}, {"scale", {{"out", 4}}}};
+  const GroupCut split{{{"out", cut("tp", 2,
+                                    [](Level& l) {
+                                      l.unit = 4, l.split = Split::kBalanced, l.segments = {{6, {}, {}}, {10, {}, {}}};
+                                    })}},
+                       {}};
+  const GroupShape anew = from_full(fused, {{16}, {5}}, split);
+  CHECK(anew.members[1].restarts == std::vector<bool>{true});
+  const auto layouts = lay_out_group(fused, anew, split, Mesh({{"tp", 2}}));
+  CHECK(parts(layouts[0], 0) == Lists{"0-4 6-14", "4-6 14-16"});
+  CHECK(parts(layouts[1], 0) == Lists{"0-1 2-4", "1-2 4-5"});
+  // Through the dim the same cut would split a block.
+  const GroupShape through = from_full(fused, {{16}, {4}}, split);
+  CHECK(through.members[1].restarts == std::vector<bool>{false});
+  CHECK(refusal([&] { lay_out_group(fused, through, split, Mesh({{"tp", 2}})); }).rfind("E_UNIT_SPLIT: ", 0) == 0);
+  // A full target keeps the numbering: its five blocks are the same five.
+  CHECK(parts(lay_out_group(fused, anew, {}, Mesh())[1], 0) == Lists{"0-5"});
+}
+
+TEST_CASE("numbering that may be read two ways of one size is refused") {
+  const std::vector<GroupMember> fused = {{"weight", {{"out", 1}}}, {"scale", {{"out", 64}}}};
+  const GroupCut split{{{"out", cut("tp", 1, [](Level& l) { l.segments = {{100, {}, {}}, {100, {}, {}}}; })}}, {}};
+  CHECK(refusal([&] {
+          from_full(fused, {{200}, {4}}, split);
+        }) ==
+        "E_MEMBER_SIZE: dim 'out': member 'scale': 4 blocks of 64 may be numbered through the dim of 200 or anew in "
+        "each segment of "
+        "100, 100, which differ");
+}
+
+TEST_CASE("a block member of a padded dim stores whole blocks, those of padding only as padding") {
+  DimCut out = cut("tp", 2);
+  out.levels.push_back(axis("gtp", 2));
+  out.levels[1].pad_to = 128;
+  out.size = 768;
+  const GroupCut split{{{"out", out}}, {}};
+  const Mesh mesh({{"tp", 2}, {"gtp", 2}});
+  const std::vector<GroupMember> members = {{"weight", {{"out", 1}}}, {"scale", {{"out", 128}}}};
+  const auto layouts = lay_out_group(members, from_full(members, {{768}, {6}}), split, mesh);
+  CHECK(parts(layouts[0], 0) == Lists{"0-256", "256-384 pad 128", "384-640", "640-768 pad 128"});
+  CHECK(parts(layouts[1], 0) == Lists{"0-2", "2-3 pad 1", "3-5", "5-6 pad 1"});
+}
+
+TEST_CASE("a member on its own is cut as in its group") {
+  const GroupCut split{{{"out", cut("tp", 2,
+                                    [](Level& l) {
+                                      l.unit = 256, l.segments = {{1024, {}, {}}, {512, {}, Fallback::kRepeat}};
+                                    })}},
+                       {}};
+  const GroupShape shape = from_full(kFp8, {{1536, 256}, {12, 2}}, split);
+  const auto alone = standalone_cut(kFp8[1], shape.members[1], shape, split, Mesh({{"tp", 2}}));
+  REQUIRE(alone.size() == 2);
+  CHECK(alone[0].levels[0].segments == std::vector<Segment>{{8, 2, {}}, {4, 2, Fallback::kRepeat}});
+  CHECK(alone[1].levels.empty());
+  CHECK(standalone_cut(kFp8[0], shape.members[0], shape, split, Mesh({{"tp", 2}}))[0] == split.dims[0].cut);
+}
