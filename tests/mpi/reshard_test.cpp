@@ -117,7 +117,7 @@ class Setting {
   }
 
   /// Names of the files in two targets that are not the same, on every process.
-  std::vector<std::string> different(const std::string& a, const std::string& b) const {
+  std::string different(const std::string& a, const std::string& b) const {
     std::map<std::string, std::vector<std::byte>> files;
     for (const std::string& target : {a, b})
       for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root_.path() / target))
@@ -129,7 +129,7 @@ class Setting {
       const std::string other = (in_a ? b : a) + name.substr((in_a ? a : b).size());
       if (!files.contains(other) || files[other] != bytes) out.push_back(name);
     }
-    return out;
+    return fmt::format("{}", fmt::join(out, " "));
   }
   bool exists(const std::string& name) const {
     world().barrier();
@@ -213,7 +213,7 @@ TEST_CASE("every number of processes and every transport gives the bytes of one 
       const std::string found = outcome([&] { result = setting.run(options); });
       CHECK(found == "done");
       world().barrier();
-      CHECK(setting.different("alone", "together") == std::vector<std::string>{});
+      CHECK(setting.different("alone", "together") == "");
       for (const std::int64_t peak : result.peak_staging_bytes) CHECK(peak <= memory);
       setting.clear("together");
     }
@@ -235,7 +235,7 @@ TEST_CASE("a tensor eight times the memory bound is moved within it, and files a
     pipeline::RunResult result;
     CHECK(outcome([&] { result = setting.run(options); }) == "done");
     world().barrier();
-    CHECK(setting.different("alone", "together") == std::vector<std::string>{});
+    CHECK(setting.different("alone", "together") == "");
     CHECK(result.peak_staging_bytes.size() == static_cast<std::size_t>(world().size()));
     for (const std::int64_t peak : result.peak_staging_bytes) CHECK(peak <= kBound);
     if (transport == Transport::kMpi) {
@@ -310,7 +310,7 @@ TEST_CASE("random plans give every process count what the oracle counts") {
       options.prepare.memory_bytes = seed % 2 == 0 ? 1 << 29 : 1 << 17;
       CHECK(outcome([&] { setting.run(options); }) == "done");
       world().barrier();
-      CHECK(setting.different("alone", "together") == std::vector<std::string>{});
+      CHECK(setting.different("alone", "together") == "");
       setting.clear("together");
     }
   }

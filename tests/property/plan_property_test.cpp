@@ -73,7 +73,7 @@ class Trial {
     options.prepare.source = root_.path() / source;
     options.prepare.transport = random_.one_of<pipeline::Transport>({pipeline::Transport::kDirect, pipeline::Transport::kMpi});
     options.prepare.threads = static_cast<int>(random_.between(1, 3));
-    options.prepare.memory_bytes = random_.one_of<std::int64_t>({1 << 29, 1 << 16, 1 << 13});
+    options.prepare.memory_bytes = random_.one_of<std::int64_t>({1 << 29, 1 << 15, 1 << 13});
     options.target = root_.path() / target;
     options.tool = "reshard test";
     const auto alone = exchange::alone();

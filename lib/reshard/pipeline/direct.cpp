@@ -128,7 +128,7 @@ class Worker {
                                                            targets[box.target], work.tiling->tensor_elements());
       read_sums[box.target] ^= read_registers[c];
       write_sums[box.target] ^= written;
-      if (box.canonical) job_.ledger.add_tensor(tensor, written);
+      if (box.canonical) job_.ledger.add_tensor(tensor, written, box.elements());
     }
     for (std::size_t t = 0; t < targets.size(); ++t) {
       check_target(job_, tensor, tile.targets[t], read_sums[t], write_sums[t]);

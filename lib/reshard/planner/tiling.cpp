@@ -127,7 +127,6 @@ void Tiling::choose_row_dim(Index tile_elements) {
   row_dim_ = 0;
   while (row_dim_ + 1 < dims_.size() && row_cost(row_dim_) > tile_elements) ++row_dim_;
   rows_per_tile_ = std::max<Index>(1, tile_elements / row_cost(row_dim_));
-  row_cost_ = row_cost(dims_.size() - 1);
 }
 
 Tile Tiling::tile(std::size_t number, std::span<const Index> sources) const {

@@ -74,8 +74,6 @@ class Tiling {
   std::size_t size() const { return tile_count_; }
   /// `sources`: the source rank of each piece, of choose_sources. The TargetPart spans stay valid with this Tiling.
   Tile tile(std::size_t number, std::span<const Index> sources) const;
-  /// Elements of the smallest tile that a row allows: what memory must hold at least.
-  Index least_tile_elements() const { return row_cost_; }
   /// Elements of the tensor.
   Index tensor_elements() const { return tensor_elements_; }
 
@@ -103,7 +101,6 @@ class Tiling {
   std::vector<Inner> inner_;
   std::map<std::vector<std::int32_t>, std::vector<Index>> target_ranks_;  ///< by part of every dim
   std::size_t row_dim_ = 0;
-  Index row_cost_ = 0;
   Index rows_per_tile_ = 1;
   std::vector<std::size_t> first_block_;  ///< by range of the row dim: number of its first block
   std::size_t blocks_ = 0;
