@@ -94,11 +94,6 @@ void print_result(const CommonOptions& options, const std::string& text) {
   }
 }
 
-void print_warnings(const CommonOptions& options, const std::vector<Warning>& warnings) {
-  if (options.quiet) return;
-  for (const Warning& warning : warnings) fmt::print(stderr, "reshard: {}\n", to_line(warning));
-}
-
 pipeline::Formats known_formats() {
   std::vector<std::unique_ptr<format::FileFormat>> formats;
   formats.push_back(format::make_hdf5("/proc/self/exe"));

@@ -44,8 +44,6 @@ pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const 
 
 /// Standard output, or the file of --output.
 void print_result(const CommonOptions& options, const std::string& text);
-/// To standard error, unless --quiet.
-void print_warnings(const CommonOptions& options, const std::vector<Warning>& warnings);
 
 pipeline::Formats known_formats();
 

@@ -58,7 +58,6 @@ class RunCommand : public Command {
       result = pipeline::run(options, formats, communicator);
     }
     if (!first) return 0;
-    if (common.report == Report::kText) print_warnings(common, result.prepared->warnings);
     const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
     print_result(common, common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
     return 0;

@@ -106,8 +106,8 @@ class Schema(Plans):
 
     def test_reserved_words(self):
         for word in ("concat", "stack", "transpose", "flat", "quantize"):
-            self.check(f"reshard: 1\ntensors:\n  - {{match: w, {word}: 1}}\n", "E_SCHEMA", "3", words=(word,))
-        self.check(f"reshard: 1\ninclude: other.yaml\n{RULES}\n", "E_SCHEMA", "2", words=("include",))
+            self.check(f"reshard: 1\ntensors:\n  - {{match: w, {word}: 1}}\n", "E_SCHEMA|E_UNSUPPORTED", "3", words=(word,))
+        self.check(f"reshard: 1\ninclude: other.yaml\n{RULES}\n", "E_SCHEMA|E_UNSUPPORTED", "2", words=("include",))
 
     def test_an_unknown_format(self):
         self.check(f"reshard: 1\ntarget: {{axes: [tp=2], format: zarr}}\n{RULES}\n", "E_", "2", words=("zarr", "safetensors"))

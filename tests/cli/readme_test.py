@@ -14,7 +14,10 @@ class Readme(Case):
         self.assertGreaterEqual(len(blocks), 8)
         for name in ("scripts", "configs"):
             (self.dir / name).symlink_to(REPOSITORY / name)
-        path = os.pathsep.join([str(pathlib.Path(BINARY).parent), str(pathlib.Path(MPIEXEC).parent), os.environ["PATH"]])
+        programs = self.dir / "programs"
+        programs.mkdir()
+        (programs / "reshard").symlink_to(pathlib.Path(BINARY).resolve())
+        path = os.pathsep.join([str(programs), str(pathlib.Path(MPIEXEC).parent), os.environ["PATH"]])
         for block in blocks:
             with self.subTest(block=block.splitlines()[0]):
                 result = execute(["sh", "-eu", "-c", block], cwd=self.dir, env=environment(PATH=path, PYTHONDONTWRITEBYTECODE="1"))

@@ -34,7 +34,7 @@ def read_npy(content):
     return dtype[1:], header["shape"], data
 
 
-class Checkpoints(Case):
+class RealCase(Case):
     def plan_of(self, path, *replacements):
         text = (REAL / path).read_text()
         for old, new in replacements:
@@ -46,6 +46,8 @@ class Checkpoints(Case):
         """A finished target of ours back to a full checkpoint: the manifest knows the source."""
         return self.convert(self.plan({"reshard": 1, "target": {"axes": [], **target}, "tensors": [{"match": "**"}]}, "back.json"), source)
 
+
+class Checkpoints(RealCase):
     def check(self, name, plan, expected):
         """The plan gives the expected rank files, and the way back gives the full checkpoint."""
         target = self.convert_everywhere(plan, REAL / name / "full")
@@ -117,7 +119,7 @@ class Checkpoints(Case):
                 self.assertEqual(read_set(self.to_full(target)), full)
 
 
-class DTensors(Checkpoints):
+class DTensors(RealCase):
     def test_placements_of_torch(self):
         full = read_safetensors(REAL / "dtensor" / "full.safetensors")
         theirs = read_ranks(REAL / "dtensor")
@@ -142,7 +144,7 @@ class DTensors(Checkpoints):
         self.assertIn("DCP", result.err)
 
 
-class Hdf5(Checkpoints):
+class Hdf5(RealCase):
     NAMES = {"f2": "F16", "f4": "F32", "f8": "F64", "i1": "I8", "i2": "I16", "i4": "I32", "i8": "I64", "u1": "U8", "u2": "U16", "u4": "U32", "u8": "U64", "b1": "BOOL"}
 
     def expected(self, case):

@@ -4,6 +4,7 @@ the executable alone or under mpirun. Python's standard library only; nothing he
 RESHARD_BINARY names the executable, RESHARD_MPIEXEC the launcher, RESHARD_SANITIZED is 1 for a sanitizer build.
 """
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -384,11 +385,9 @@ class Case(unittest.TestCase):
         """The same at several numbers of processes and over every transport: equal bytes each time."""
         first = None
         for np, transport in RUNS:
-            with self.subTest(processes=np, transport=transport):
-                target = self.convert(plan, source, "--transport", transport, *options, np=np)
-                if first is None:
-                    first = target
-                self.assertEqual(snapshot(target), snapshot(first), f"{np} processes over {transport}")
+            target = self.convert(plan, source, "--transport", transport, *options, np=np)
+            first = first or target
+            self.assertEqual(snapshot(target), snapshot(first), f"{np} processes over {transport}")
         return first
 
     def files(self, folder, template="rank-{:05}.safetensors"):
@@ -485,7 +484,8 @@ class Stopped:
 
     def signal_all(self, number):
         for pid in descendants(self.process.pid):
-            os.kill(pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def go_on(self, timeout=60):
         """Continues every process and waits for the end."""

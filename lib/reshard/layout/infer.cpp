@@ -195,12 +195,18 @@ std::vector<Index> lengths_by_tuple(const DimCut& cut, const Mesh& mesh, std::sp
   return out;
 }
 
+// Why a length does not fit: the cut refuses it (with the cut's code), or it would be stored otherwise (kShape).
+struct Misfit {
+  ErrorCode code = ErrorCode::kShape;
+  std::string message = "no length is stored like that";
+};
+
 // True where a dim of this length is stored as told. `why` is filled with the reason where it is not.
-bool fits(const DimCut& cut, Index length, std::span<const Index> by_tuple, std::string* why = nullptr) {
+bool fits(const DimCut& cut, Index length, std::span<const Index> by_tuple, Misfit* why = nullptr) {
   DimCut resolved = cut;
   std::vector<std::string> fallen_back;
   if (const auto refused = resolve_fallbacks(resolved, length, fallen_back)) {
-    if (why) *why = refused->message;
+    if (why) *why = {refused->code, refused->message};
     return false;
   }
   const std::vector<Index> lengths = stored_lengths(resolved, length);
@@ -218,7 +224,9 @@ bool fits(const DimCut& cut, Index length, std::span<const Index> by_tuple, std:
       rest /= size;
     }
     if (by_tuple[tuple] == kAbsent || by_tuple[tuple] == lengths[index]) continue;
-    if (why) *why = fmt::format("it would be stored as {} where {} is found", lengths[index], by_tuple[tuple]);
+    if (why)
+      *why = {ErrorCode::kShape,
+              fmt::format("it would be stored as {} where {} is found", lengths[index], by_tuple[tuple])};
     return false;
   }
   return true;
@@ -265,6 +273,12 @@ std::string stored_text(std::span<const Index> stored) {
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
+// " (8 in all)" where the shards leave only one length.
+std::string implied_text(const Candidates& candidates) {
+  if (!candidates || candidates->size() != 1 || candidates->front().first != candidates->front().last) return "";
+  return fmt::format(" ({} in all)", candidates->front().last);
+}
+
 struct Hint {
   const char* source;
   Index length;
@@ -304,12 +318,12 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
   CandidateFinder finder(cut, by_tuple);
   const Candidates candidates = finder.find();
   if (!hints.empty()) {
-    std::string why;
+    Misfit why;
     if (fits(cut, hints.front().length, by_tuple, &why)) return hints.front().length;
     const bool segments = !cut.levels.empty() && !cut.levels.front().segments.empty();
-    refuse(segments ? ErrorCode::kSegmentSum : ErrorCode::kShape,
-           fmt::format("{} is {}, but the ranks store {}: {}", hints.front().source, hints.front().length,
-                       stored_text(stored), why));
+    refuse(segments && why.code == ErrorCode::kShape ? ErrorCode::kSegmentSum : why.code,
+           fmt::format("{} is {}, but the ranks store {}{}: {}", hints.front().source, hints.front().length,
+                       stored_text(stored), implied_text(candidates), why.message));
   }
   if (!candidates || finder.open)
     refuse(ErrorCode::kMissing,
@@ -324,12 +338,15 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
     refuse(ErrorCode::kPad,
            fmt::format("the ranks store {}: the true length is unknown; give 'size'", stored_text(stored)));
   if (!found.lowest) {
-    std::string why = "no length is stored like that";
+    Misfit why;
     if (!candidates->empty()) {
-      fits(cut, candidates->front().last, by_tuple, &why);
-      why = fmt::format("a length of {} does not fit: {}", candidates->front().last, why);
+      const Index length = candidates->front().last;
+      fits(cut, length, by_tuple, &why);
+      why.message = fmt::format("a length of {} does not fit: {}", length, why.message);
+      // Where the shards leave only one length, the cut's own refusal of it is the fault; else the shapes are.
+      if (candidates->size() > 1 || candidates->front().first != length) why.code = ErrorCode::kShape;
     }
-    refuse(ErrorCode::kShape, fmt::format("the ranks store {}: {}", stored_text(stored), why));
+    refuse(why.code, fmt::format("the ranks store {}: {}", stored_text(stored), why.message));
   }
   if (*found.lowest != *found.highest)
     refuse(ErrorCode::kPad, fmt::format("the ranks store {}: any true length from {} to {} may fit; give 'size'",

@@ -193,7 +193,10 @@ class Round {
     std::uint64_t write_sum = 0;
     {
       const StageTimer timer(job_.ledger, Stage::kUnpack, static_cast<std::int64_t>(write.buffer.size()));
-      if (part.has_padding) std::memset(write.buffer.data(), 0, write.buffer.size());
+      if (part.has_padding) {
+        std::memset(write.buffer.data(), 0, write.buffer.size());
+        fill_padding(tiles_[write.tile].tile, write.part, work, write.buffer);
+      }
       for (const std::size_t c : write.local) {
         const layout::CopyBox& box = copies_[write.tile][c];
         read_sum ^= registers_[write.tile][c];

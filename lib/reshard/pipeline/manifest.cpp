@@ -131,7 +131,10 @@ std::string to_json(const ManifestContent& content) {
   out["placements"] = Json::array();
   for (const planner::BoundPlacement& placement : placements) out["placements"].push_back(placement_of(placement));
 
+  // Names are unique here already: looking each up among those before it would take the square of their number.
   Json tensors = Json::object();
+  auto& members = tensors.get_ref<Json::object_t&>();
+  members.reserve(content.bound.tensors.size());
   for (std::size_t t = 0; t < content.bound.tensors.size(); ++t) {
     const planner::BoundTensor& tensor = content.bound.tensors[t];
     Json entry;
@@ -141,7 +144,7 @@ std::string to_json(const ManifestContent& content) {
     entry["digest"] = crc64::to_hex(content.digests[t]);
     if (tensor.source_dtype != tensor.target_dtype) entry["source_digest"] = crc64::to_hex(content.source_digests[t]);
     if (tensor.target_stored_name != tensor.target_name) entry["stored"] = tensor.target_stored_name;
-    tensors[tensor.target_name] = std::move(entry);
+    members.emplace_back(tensor.target_name, std::move(entry));
   }
   out["tensors"] = std::move(tensors);
 

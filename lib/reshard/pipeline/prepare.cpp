@@ -11,6 +11,7 @@
 
 #include "reshard/base/crc64.hpp"
 #include "reshard/pipeline/records.hpp"
+#include "reshard/planner/binding_dtype.hpp"
 #include "reshard/planner/readers.hpp"
 #include "reshard/planner/transfers.hpp"
 
@@ -92,6 +93,9 @@ void choose_sources(Prepared& prepared) {
     work.source_element_bytes = size_bytes(tensor.source_dtype);
     work.target_element_bytes = size_bytes(tensor.target_dtype);
     work.changes_dtype = tensor.source_dtype != tensor.target_dtype;
+    for (const layout::DimCut& dim : prepared.bound.layouts[tensor.layout].target_placement.dims)
+      work.pad_values.push_back(dim.pad_value ? planner::element_of(tensor.target_dtype, *dim.pad_value)
+                                              : std::vector<std::byte>());
     prepared.work.push_back(std::move(work));
   }
   issues.throw_if_any(Exit::kCheckpoint);

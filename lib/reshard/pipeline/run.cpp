@@ -191,10 +191,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   job.interrupted = options.interrupted;
   job.progress_bytes = options.progress_bytes;
   if (options.progress_total != nullptr) {
-    std::int64_t total = 0;
-    for (const planner::WriteRegion& region : prepared.map->regions_of(communicator.rank()))
-      total += region.end - region.begin;
-    *options.progress_total = total;
+    *options.progress_total = prepared.target.tensor_bytes() / communicator.size();
   }
 
   std::int64_t peak_bytes = 0;

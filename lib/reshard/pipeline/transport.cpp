@@ -14,6 +14,15 @@ namespace {
 /// Reading this much more than once still beats sending it through two more buffers.
 constexpr double kDirectAmplification = 1.5;
 
+/// Below a page every byte costs more in calls than in copying.
+constexpr std::int64_t kLeastMemoryBytes = 4096;
+
+void refuse_memory(std::int64_t memory_bytes, std::int64_t needed_bytes) {
+  throw Error(Issue{ErrorCode::kMemory, "", "",
+                    fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", memory_bytes,
+                                needed_bytes)});
+}
+
 std::int64_t true_bytes(const std::vector<planner::WorkTensor>& work) {
   std::int64_t out = 0;
   for (const planner::WorkTensor& tensor : work) out += tensor.tiling->tensor_elements() * tensor.source_element_bytes;
@@ -43,7 +52,7 @@ TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkT
   out.transport = asked;
   out.why = "asked for";
   if (asked != Transport::kMpi) {
-    std::int64_t needed = 0;
+    std::int64_t needed = kLeastMemoryBytes;
     for (ProcessRank p = 0; p < processes; ++p) {
       out.direct.push_back(direct_cost(work, targets, p, processes));
       needed = std::max(needed, planner::buffer_bytes(out.direct.back().least_memory_bytes));
@@ -65,9 +74,7 @@ TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkT
       }
     }
     if (out.transport == Transport::kDirect) {
-      if (needed > memory_bytes)
-        throw Error(Issue{ErrorCode::kMemory, "", "",
-                          fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", memory_bytes, needed)});
+      if (needed > memory_bytes) refuse_memory(memory_bytes, needed);
       for (const DirectCost& cost : out.direct) {
         const std::int64_t arena = planner::buffer_bytes(cost.least_memory_bytes);
         out.peak_bytes.push_back(arena == 0 ? 0 : arena * std::clamp<std::int64_t>(memory_bytes / arena, 1, threads));
@@ -75,6 +82,7 @@ TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkT
       return out;
     }
   }
+  if (memory_bytes < kLeastMemoryBytes) refuse_memory(memory_bytes, kLeastMemoryBytes);
   out.exchange = exchange_cost(work, targets, processes, std::min(memory_bytes, kRoundBytes));
   out.peak_bytes = out.exchange.peak_bytes;
   return out;

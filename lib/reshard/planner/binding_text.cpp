@@ -25,7 +25,7 @@ std::string rule_place(const plan::ParallelPlan& plan, std::size_t rule) {
   if (rule == kNoRule) return plan.name;
   const int line = plan.rules[rule].position.line;
   if (line == 0 || plan.name.empty()) return rule_name(rule);
-  return fmt::format("{}:{}", plan.name, line);
+  return fmt::format("{}:{}: {}", plan.name, line, rule_name(rule));
 }
 
 std::string shape_text(const Shape& shape) {

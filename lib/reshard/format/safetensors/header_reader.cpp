@@ -233,7 +233,8 @@ std::int64_t declared_bytes(const std::string& path, const StoredTensor& tensor)
   return is_empty ? 0 : bytes;
 }
 
-void check_range(const std::string& path, const StoredTensor& tensor, Range range, std::int64_t buffer_bytes) {
+void check_range(const std::string& path, const StoredTensor& tensor, Range range, std::int64_t data_begin,
+                 std::int64_t file_bytes) {
   const std::int64_t bytes = declared_bytes(path, tensor);
   if (range.begin > range.end)
     fail(ErrorCode::kFormat, path, tensor.name,
@@ -242,10 +243,10 @@ void check_range(const std::string& path, const StoredTensor& tensor, Range rang
     fail(ErrorCode::kFormat, path, tensor.name,
          fmt::format("data_offsets [{}, {}] hold {} bytes, shape [{}] of {} needs {}", range.begin, range.end,
                      range.end - range.begin, fmt::join(tensor.shape, ", "), name(tensor.dtype), bytes));
-  if (range.end > buffer_bytes)
-    fail(
-        ErrorCode::kFormat, path, tensor.name,
-        fmt::format("ends at byte {} of the data, of which the file has {}: it is truncated", range.end, buffer_bytes));
+  if (range.end > file_bytes - data_begin)
+    fail(ErrorCode::kFormat, path, tensor.name,
+         fmt::format("ends at byte {} of the data, which begins at {}, but the file has {} bytes: it is truncated",
+                     range.end, data_begin, file_bytes));
 }
 
 /// Ranges follow each other from 0 to the end of the file.
@@ -293,7 +294,8 @@ FileCatalog read_header(const File& file) {
     data_begin = 8 + std::ssize(text);
   }
   const std::int64_t buffer_bytes = catalog.bytes - data_begin;
-  for (std::size_t i = 0; i < ranges.size(); ++i) check_range(path, catalog.tensors[i], ranges[i], buffer_bytes);
+  for (std::size_t i = 0; i < ranges.size(); ++i) 
+    check_range(path, catalog.tensors[i], ranges[i], data_begin, catalog.bytes);
   check_tiling(path, catalog.tensors, ranges, buffer_bytes);
   refuse_dcp_shard(path, catalog.metadata);
   for (std::size_t i = 0; i < ranges.size(); ++i)
