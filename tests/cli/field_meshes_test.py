@@ -127,7 +127,7 @@ class SecondAxis(Meshes):
         """Settings stored in the source overwrote the target that was asked for."""
         w = iota(16, 2)
         rule = {"match": "w", "shard": {"0": ["tp", "gtp"]}}
-        recorded = self.convert(self.mesh_plan([], ["gtp=1", "tp=1"], rule), self.full({"w": w}))
+        recorded = self.convert(self.mesh_plan([], ["tp=1"], {"match": "w", "shard": {"0": "tp"}}), self.full({"w": w}))
         target = self.convert_everywhere(self.mesh_plan(["tp=1"], ["gtp=2", "tp=4"], rule), recorded)
         self.assert_files(target, [{"w": even(even(w, 0, 4)[tp], 0, 2)[gtp]} for gtp in (0, 1) for tp in range(4)])
 

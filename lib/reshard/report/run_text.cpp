@@ -22,7 +22,9 @@ std::int64_t most_of(const std::vector<std::int64_t>& values) {
 std::vector<std::string> other_files(const pipeline::PlanHeader& plan, const pipeline::RunResult& result) {
   std::vector<std::string> out;
   for (const std::string& file : plan.ignored_files) {
-    const auto is_file = [&](const std::vector<std::string>& known) { return std::find(known.begin(), known.end(), file) != known.end(); };
+    const auto is_file = [&](const std::vector<std::string>& known) {
+      return std::find(known.begin(), known.end(), file) != known.end();
+    };
     if (!is_file(result.side_files) && !is_file(result.side_files_left)) out.push_back(file);
   }
   return out;

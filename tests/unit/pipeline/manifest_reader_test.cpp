@@ -47,7 +47,9 @@ std::string outcome(const std::string& text) {
   return "read";
 }
 
-std::string outcome_with(std::string_view from, std::string_view to) { return outcome(replaced(kManifest, from, to)); }
+std::string outcome_with(std::string_view from, std::string_view to) {
+  return outcome(replaced(kManifest, from, to));
+}
 
 }  // namespace
 
@@ -88,9 +90,11 @@ TEST_CASE("what is no directory with a manifest has none") {
 }
 
 TEST_CASE("a numbered set has no template and one rank") {
-  const std::string set = replaced(replaced(kManifest, R"("files": "r{rank}.h5")", R"("files": null)"), "hdf5", "safetensors");
+  const std::string set =
+      replaced(replaced(kManifest, R"("files": "r{rank}.h5")", R"("files": null)"), "hdf5", "safetensors");
   CHECK(outcome(set) == "E_FORMAT 'files' is null, as for a numbered set, which is safetensors of one rank");
-  const std::string whole = R"({"schema": "reshard.manifest", "version": 1, "tool": "t", "plan_digest": "0000000000000000",
+  const std::string whole =
+      R"({"schema": "reshard.manifest", "version": 1, "tool": "t", "plan_digest": "0000000000000000",
     "format": "safetensors", "axes": [], "ranks": null, "views": {}, "files": null, "placements": [], "tensors": {}, "file_list": {}})";
   CHECK(outcome(whole) == "read");
 }
@@ -119,6 +123,8 @@ TEST_CASE("every departure from the schema is refused by name") {
   CHECK(outcome_with(R"("placement": 0)", R"("placement": 2)") == "E_FORMAT has placement 2 of 2");
   CHECK(outcome_with(R"("dtype": "f32", )", "") == "E_FORMAT has no 'dtype'");
   CHECK(outcome_with(R"("stored": "w.0")", R"("stored": 0)") == "E_FORMAT 'stored': found integer, expected a string");
-  CHECK(outcome_with(R"("bytes": 100)", R"("bytes": "100")") == "E_FORMAT 'bytes': found string, expected an integer of 0 or more");
-  CHECK(outcome_with(R"("r0.h5": {)", R"("../r0.h5": {)") == "E_FORMAT '../r0.h5' in 'file_list' is no file below the directory");
+  CHECK(outcome_with(R"("bytes": 100)", R"("bytes": "100")") ==
+        "E_FORMAT 'bytes': found string, expected an integer of 0 or more");
+  CHECK(outcome_with(R"("r0.h5": {)", R"("../r0.h5": {)") ==
+        "E_FORMAT '../r0.h5' in 'file_list' is no file below the directory");
 }

@@ -31,12 +31,14 @@ std::string plan_with(const std::string& rules) {
   return "{reshard: 1, source: {axes: [pp=2, tp=2]}, target: {axes: [tp=2]}, tensors: [" + rules + "]}";
 }
 
-const std::string kStages = "{match: 'l.*.w', owner: {pp: {index: $1, count: 2, numbering: local}}, target: {owner: null}}";
+const std::string kStages =
+    "{match: 'l.*.w', owner: {pp: {index: $1, count: 2, numbering: local}}, target: {owner: null}}";
 
 }  // namespace
 
 TEST_CASE("a rule that says nothing of the source takes the manifest's placements and numbers") {
-  const BoundPlan plan = bound(plan_with("{match: w, target: {shard: {1: tp}}}, {match: 'l.*.w', rename: 'm.$1'}"), recorded());
+  const BoundPlan plan =
+      bound(plan_with("{match: w, target: {shard: {1: tp}}}, {match: 'l.*.w', rename: 'm.$1'}"), recorded());
   CHECK(source_shards(plan, "w") == Shards{"[0-3, 0-2]", "[3-6, 0-2]", "[0-3, 0-2]", "[3-6, 0-2]"});
   CHECK(target_shards(plan, "w") == Shards{"[0-6, 0-1]", "[0-6, 1-2]"});
   CHECK(source_shards(plan, "m.0") == Shards{"[0-3]", "[0-3]", "-", "-"});
@@ -47,7 +49,8 @@ TEST_CASE("a rule that says nothing of the source takes the manifest's placement
 }
 
 TEST_CASE("tensors without a rule take the manifest's placements too") {
-  const BoundPlan plan = bound("{reshard: 1, source: {axes: [pp=2, tp=2]}, target: {}, unmatched: replicate, tensors: []}", recorded());
+  const BoundPlan plan =
+      bound("{reshard: 1, source: {axes: [pp=2, tp=2]}, target: {}, unmatched: replicate, tensors: []}", recorded());
   CHECK(target_shards(plan, "w") == Shards{"[0-6, 0-2]"});
   CHECK(target_shards(plan, "l.1.w") == Shards{"[0-3]"});
 }
@@ -60,14 +63,17 @@ TEST_CASE("a rule that says what the manifest says is the same plan") {
 
 TEST_CASE("a rule that cuts otherwise is refused with both placements") {
   CHECK(refusal(plan_with("{match: w, shard: {1: tp}}, {match: 'l.*.w'}"), recorded()) ==
-        Lines{"E_SHAPE: p.yaml:1: tensor 'w': the source's manifest places it as ROWS, the rule as {\"shard\":{\"1\":{\"axes\":[\"tp\"]}}}; "
+        Lines{"E_SHAPE: p.yaml:1: tensor 'w': the source's manifest places it as ROWS, the rule as "
+              "{\"shard\":{\"1\":{\"axes\":[\"tp\"]}}}; "
               "a rule that says nothing of the source takes the manifest's"});
   CHECK(refusal(plan_with("{match: w, shard: {0: {axes: tp, unit: 4}}}, {match: 'l.*.w'}"), recorded()) ==
         Lines{"E_SHAPE: p.yaml:1: tensor 'w': the source's manifest places it as ROWS, the rule as "
-              "{\"shard\":{\"0\":{\"axes\":[\"tp\"],\"unit\":4}}}, which cannot cut it: dim 0: axis 'tp' of size 2 cannot cut the 6 elements: "
+              "{\"shard\":{\"0\":{\"axes\":[\"tp\"],\"unit\":4}}}, which cannot cut it: dim 0: axis 'tp' of size 2 "
+              "cannot cut the 6 elements: "
               "6 is not a multiple of the unit 4"});
-  CHECK(codes(plan_with("{match: w, target: {shard: {0: {axes: tp, size: 7}}}}, {match: 'l.*.w'}"), recorded()) == Lines{"E_SHAPE w"});
+  CHECK(codes(plan_with("{match: w, target: {shard: {0: {axes: tp, size: 7}}}}, {match: 'l.*.w'}"), recorded()) ==
+        Lines{"E_SHAPE w"});
   CHECK(codes(plan_with("{match: w}, {match: 'l.*.w', owner: {pp: $1/2}}"), recorded()) == Lines{"E_SHAPE l.0.w"});
-  CHECK(codes(plan_with("{match: w}, {match: 'l.*.w', owner: {pp: {index: $1, split: [2, 1], numbering: local}}}"), recorded()) ==
-        Lines{"E_SHAPE l.2.w"});
+  CHECK(codes(plan_with("{match: w}, {match: 'l.*.w', owner: {pp: {index: $1, split: [2, 1], numbering: local}}}"),
+              recorded()) == Lines{"E_SHAPE l.2.w"});
 }
