@@ -22,7 +22,8 @@ namespace {
 std::vector<std::byte> letter(int from, int to, std::size_t length) {
   std::vector<std::byte> out(length);
   for (std::size_t i = 0; i < length; ++i)
-    out[i] = static_cast<std::byte>((static_cast<std::size_t>(from) * 31 + static_cast<std::size_t>(to) * 7 + i * 13) >> (i % 3));
+    out[i] = static_cast<std::byte>((static_cast<std::size_t>(from) * 31 + static_cast<std::size_t>(to) * 7 + i * 13) >>
+                                    (i % 3));
   return out;
 }
 
@@ -134,7 +135,8 @@ TEST_CASE("the error of one process is everyone's") {
         if (world().rank() == failing) throw Error(Issue{ErrorCode::kIo, "file", "tensor", "no luck"});
       });
     });
-    const std::string where = world().size() == 1 ? "" : fmt::format(" (seen by process {} of {})", failing, world().size());
+    const std::string where =
+        world().size() == 1 ? "" : fmt::format(" (seen by process {} of {})", failing, world().size());
     CHECK(found == "E_IO exit 5: no luck" + where);
     CHECK_FALSE(world().alarm_raised());
     CHECK(outcome([] { exchange::agree(world(), nullptr); }) == "done");
@@ -157,7 +159,8 @@ TEST_CASE("the same error of all is told once, different ones are all told with 
   CHECK(issues == std::vector<Issue>{{ErrorCode::kMissing, "source", "", "gone: 1:2:3"}});
 
   const bool first = world().rank() == 0;
-  CHECK(collect(Error(Issue{first ? ErrorCode::kMemory : ErrorCode::kIo, "", "", fmt::format("process {}", world().rank())})) == 7);
+  CHECK(collect(Error(Issue{first ? ErrorCode::kMemory : ErrorCode::kIo, "", "",
+                            fmt::format("process {}", world().rank())})) == 7);
   std::vector<Issue> expected;
   for (int rank = 0; rank < world().size(); ++rank)
     expected.push_back({rank == 0 ? ErrorCode::kMemory : ErrorCode::kIo, "", "", fmt::format("process {}", rank)});

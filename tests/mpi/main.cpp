@@ -1,4 +1,5 @@
-// Runs the test cases on every process; process 0 prints what any of them found. `--ranks=N`: how many processes there must be.
+// Runs the test cases on every process; process 0 prints what any of them found. `--ranks=N`: how many processes there
+// must be.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
@@ -46,14 +47,18 @@ int run_tests(int argc, char** argv) {
 
 }  // namespace
 
-exchange::Communicator& world() { return *the_world; }
+exchange::Communicator& world() {
+  return *the_world;
+}
 
 SharedDirectory::SharedDirectory() {
   if (world().rank() == 0) mine_.emplace();
   path_ = world().broadcast(mine_ ? mine_->path().string() : "");
 }
 
-SharedDirectory::~SharedDirectory() { world().barrier(); }
+SharedDirectory::~SharedDirectory() {
+  world().barrier();
+}
 
 std::string outcome(const std::function<void()>& work) {
   try {

@@ -101,7 +101,9 @@ class Setting {
   pipeline::RunOptions options(const std::string& target, Transport transport) const {
     return options(target, transport, world().size());
   }
-  pipeline::RunResult run(const pipeline::RunOptions& options) const { return pipeline::run(options, formats(), world()); }
+  pipeline::RunResult run(const pipeline::RunOptions& options) const {
+    return pipeline::run(options, formats(), world());
+  }
 
   /// By one process; the others wait. The result is there after this.
   void run_alone(const std::string& target) const {
@@ -122,7 +124,8 @@ class Setting {
     for (const std::string& target : {a, b})
       for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root_.path() / target))
         if (!entry.is_directory())
-          files[target + "/" + entry.path().lexically_relative(root_.path() / target).string()] = minimal::read_bytes(entry.path());
+          files[target + "/" + entry.path().lexically_relative(root_.path() / target).string()] =
+              minimal::read_bytes(entry.path());
     std::vector<std::string> out;
     for (const auto& [name, bytes] : files) {
       const bool in_a = name.starts_with(a + "/");
@@ -173,10 +176,12 @@ class Mischief : public pipeline::Hooks {
   std::atomic<bool> done_ = false;
 };
 
-constexpr BufferStage kStages[] = {BufferStage::kRead, BufferStage::kPacked, BufferStage::kReceived, BufferStage::kUnpacked};
+constexpr BufferStage kStages[] = {BufferStage::kRead, BufferStage::kPacked, BufferStage::kReceived,
+                                   BufferStage::kUnpacked};
 
 /// Outcomes by stage and process of a mischief there; how many of them came to pass.
-int try_mischief(const Setting& setting, Transport transport, const std::string& tensor, bool throws, const std::string& expected) {
+int try_mischief(const Setting& setting, Transport transport, const std::string& tensor, bool throws,
+                 const std::string& expected) {
   int happened = 0;
   for (const BufferStage stage : kStages)
     for (int process = 0; process < world().size(); ++process) {
@@ -220,7 +225,8 @@ TEST_CASE("every number of processes and every transport gives the bytes of one 
 }
 
 TEST_CASE("a tensor eight times the memory bound is moved within it, and files are shared by their writers") {
-  const Setting setting("reshard: 1\nsource: {axes: [tp=2]}\ntarget: {axes: [dp=1]}\ntensors: [{match: big, shard: {1: tp}}]\n");
+  const Setting setting(
+      "reshard: 1\nsource: {axes: [tp=2]}\ntarget: {axes: [dp=1]}\ntensors: [{match: big, shard: {1: tp}}]\n");
   constexpr std::int64_t kBound = 512 << 10;
   if (world().rank() == 0)
     for (std::uint64_t rank = 0; rank < 2; ++rank)  // together 4 MiB and a little
@@ -299,7 +305,8 @@ TEST_CASE("random plans give every process count what the oracle counts") {
         minimal::Tensors file;
         for (const plan_cases::Tensor& tensor : c.tensors)
           if (tensor.sides[0].present[static_cast<std::size_t>(rank)])
-            file[tensor.sides[0].name] = {std::string(name(tensor.dtype)), tensor.stored_shape(0, rank), tensor.stored(0, rank, true)};
+            file[tensor.sides[0].name] = {std::string(name(tensor.dtype)), tensor.stored_shape(0, rank),
+                                          tensor.stored(0, rank, true)};
         minimal::write(setting.source() / c.sides[0].file(rank), c.sides[0].format, file);
       }
     }

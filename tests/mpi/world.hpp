@@ -1,6 +1,6 @@
 #pragma once
-// What the tests of several processes share. Every process runs every test case in the same order; a case that talks to the others does so
-// on all of them, so checks that stop a case (REQUIRE) are for what all processes see alike.
+// What the tests of several processes share. Every process runs every test case in the same order; a case that talks to
+// the others does so on all of them, so checks that stop a case (REQUIRE) are for what all processes see alike.
 
 #include <filesystem>
 #include <functional>

@@ -1,6 +1,6 @@
-// Random plans that mix all of the plan language, run from files to files. The sources are written, and the targets read, by the plainest
-// code there is; what must be in them comes from the naive oracle. RESHARD_TEST_SEED sets the seed, RESHARD_PROPERTY_CASES the number of
-// cases; a failing case is printed with both and its plan.
+// Random plans that mix all of the plan language, run from files to files. The sources are written, and the targets
+// read, by the plainest code there is; what must be in them comes from the naive oracle. RESHARD_TEST_SEED sets the
+// seed, RESHARD_PROPERTY_CASES the number of cases; a failing case is printed with both and its plan.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
@@ -19,9 +19,9 @@
 #include "reshard/format/hdf5/hdf5.hpp"
 #include "reshard/format/safetensors/safetensors.hpp"
 #include "reshard/pipeline/run.hpp"
+#include "support/fast_directory.hpp"
 #include "support/minimal_files.hpp"
 #include "support/plan_cases.hpp"
-#include "support/fast_directory.hpp"
 
 using namespace reshard;
 using plan_cases::PlanCase;
@@ -52,7 +52,8 @@ std::map<std::string, minimal::Tensors> files_of(const PlanCase& c, std::size_t 
     for (const plan_cases::Tensor& tensor : c.tensors) {
       const plan_cases::Stored& stored = tensor.sides[side];
       if ((tensor.dropped && !as_source) || !stored.present[static_cast<std::size_t>(rank)]) continue;
-      file[stored.name] = {std::string(name(tensor.dtype)), tensor.stored_shape(side, rank), tensor.stored(side, rank, as_source)};
+      file[stored.name] = {std::string(name(tensor.dtype)), tensor.stored_shape(side, rank),
+                           tensor.stored(side, rank, as_source)};
     }
   }
   return out;
@@ -71,7 +72,8 @@ class Trial {
     pipeline::RunOptions options;
     options.prepare.plan_file = plan;
     options.prepare.source = root_.path() / source;
-    options.prepare.transport = random_.one_of<pipeline::Transport>({pipeline::Transport::kDirect, pipeline::Transport::kMpi});
+    options.prepare.transport =
+        random_.one_of<pipeline::Transport>({pipeline::Transport::kDirect, pipeline::Transport::kMpi});
     options.prepare.threads = static_cast<int>(random_.between(1, 3));
     options.prepare.memory_bytes = random_.one_of<std::int64_t>({1 << 29, 1 << 15, 1 << 13});
     options.target = root_.path() / target;
@@ -145,7 +147,8 @@ class Trial {
     for (const std::string& name : names) {
       if (name == "reshard.json") continue;
       CAPTURE(name);
-      const bool same_bytes = minimal::read_bytes(root_.path() / a / name) == minimal::read_bytes(root_.path() / b / name);
+      const bool same_bytes =
+          minimal::read_bytes(root_.path() / a / name) == minimal::read_bytes(root_.path() / b / name);
       CHECK(same_bytes);
     }
   }
@@ -177,7 +180,8 @@ TEST_CASE("whatever a plan says, every stored element of the target is the one t
     Random random(own);
     const std::vector<std::string>& wishes = plan_cases::features();
     const PlanCase c = plan_cases::draw(random, wishes[own % wishes.size()]);
-    const std::string where = fmt::format("RESHARD_TEST_SEED={} RESHARD_PROPERTY_CASES=1; shows {}", own, fmt::join(c.features, ", "));
+    const std::string where =
+        fmt::format("RESHARD_TEST_SEED={} RESHARD_PROPERTY_CASES=1; shows {}", own, fmt::join(c.features, ", "));
     CAPTURE(where);
     for (const std::string& feature : c.features) ++shown[feature];
 

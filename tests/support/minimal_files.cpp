@@ -48,8 +48,10 @@ Tensors read_safetensors(const fs::path& path) {
   Tensors out;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
-    out[name] = {changed(entry["dtype"].get<std::string>(), std::tolower), entry["shape"].get<Shape>(),
-                 {data + entry["data_offsets"][0].get<std::ptrdiff_t>(), data + entry["data_offsets"][1].get<std::ptrdiff_t>()}};
+    out[name] = {
+        changed(entry["dtype"].get<std::string>(), std::tolower),
+        entry["shape"].get<Shape>(),
+        {data + entry["data_offsets"][0].get<std::ptrdiff_t>(), data + entry["data_offsets"][1].get<std::ptrdiff_t>()}};
   }
   return out;
 }
@@ -60,8 +62,8 @@ hid_t checked(hid_t id) {
 }
 
 hid_t native_type(const std::string& dtype) {
-  const std::map<std::string, hid_t> types = {{"u8", H5T_STD_U8LE},    {"i16", H5T_STD_I16LE},   {"i32", H5T_STD_I32LE},
-                                              {"i64", H5T_STD_I64LE},  {"f32", H5T_IEEE_F32LE}, {"f64", H5T_IEEE_F64LE}};
+  const std::map<std::string, hid_t> types = {{"u8", H5T_STD_U8LE},   {"i16", H5T_STD_I16LE},  {"i32", H5T_STD_I32LE},
+                                              {"i64", H5T_STD_I64LE}, {"f32", H5T_IEEE_F32LE}, {"f64", H5T_IEEE_F64LE}};
   return types.at(dtype);
 }
 
@@ -69,8 +71,9 @@ void write_hdf5(const fs::path& path, const Tensors& tensors) {
   const hid_t file = checked(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
   for (const auto& [name, tensor] : tensors) {
     const std::vector<hsize_t> extents(tensor.shape.begin(), tensor.shape.end());
-    const hid_t space = checked(tensor.shape.empty() ? H5Screate(H5S_SCALAR)
-                                                     : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr));
+    const hid_t space =
+        checked(tensor.shape.empty() ? H5Screate(H5S_SCALAR)
+                                     : H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr));
     const hid_t type = native_type(tensor.dtype);
     const hid_t dataset = checked(H5Dcreate2(file, name.c_str(), type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
     if (!tensor.bytes.empty()) checked(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, tensor.bytes.data()));

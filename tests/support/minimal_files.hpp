@@ -1,6 +1,6 @@
 #pragma once
-// Checkpoint files written and read the plainest way there is, with no code of the format room: safetensors as a JSON header and bytes,
-// HDF5 through the library's own calls.
+// Checkpoint files written and read the plainest way there is, with no code of the format room: safetensors as a JSON
+// header and bytes, HDF5 through the library's own calls.
 
 #include <filesystem>
 #include <map>

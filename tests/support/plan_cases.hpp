@@ -1,7 +1,7 @@
 #pragma once
-// Random plans over small checkpoints, with what every rank of either side must store. A case has three sides, so that a checkpoint can
-// go from the first to the second and back, or on to the third; the plan between any two of them is written from the same values.
-// What is stored comes from the naive oracle alone.
+// Random plans over small checkpoints, with what every rank of either side must store. A case has three sides, so that
+// a checkpoint can go from the first to the second and back, or on to the third; the plan between any two of them is
+// written from the same values. What is stored comes from the naive oracle alone.
 
 #include <array>
 #include <cstddef>
@@ -37,8 +37,8 @@ struct SideSpec {
 /// A tensor on one side, element by element.
 struct Stored {
   std::string name;
-  std::vector<bool> present;                     ///< by rank
-  std::vector<std::vector<naive::Line>> lines;   ///< by dim, rank
+  std::vector<bool> present;                       ///< by rank
+  std::vector<std::vector<naive::Line>> lines;     ///< by dim, rank
   std::vector<std::vector<std::byte>> pad_values;  ///< by dim; empty: zero bytes
 };
 

@@ -15,18 +15,18 @@ using random_layouts::Random;
 
 /// The padding values that cases are drawn with, 1 and 2, as elements.
 std::vector<std::byte> pad_element(Dtype dtype, int value) {
-  const std::map<Dtype, std::array<std::uint64_t, 2>> floats = {
-      {Dtype::kF64, {0x3ff0000000000000, 0x4000000000000000}},
-      {Dtype::kF32, {0x3f800000, 0x40000000}},
-      {Dtype::kC64, {0x3f800000, 0x40000000}},
-      {Dtype::kBf16, {0x3f80, 0x4000}},
-      {Dtype::kF16, {0x3c00, 0x4000}},
-      {Dtype::kF8E4M3, {0x38, 0x40}}};
+  const std::map<Dtype, std::array<std::uint64_t, 2>> floats = {{Dtype::kF64, {0x3ff0000000000000, 0x4000000000000000}},
+                                                                {Dtype::kF32, {0x3f800000, 0x40000000}},
+                                                                {Dtype::kC64, {0x3f800000, 0x40000000}},
+                                                                {Dtype::kBf16, {0x3f80, 0x4000}},
+                                                                {Dtype::kF16, {0x3c00, 0x4000}},
+                                                                {Dtype::kF8E4M3, {0x38, 0x40}}};
   const auto known = floats.find(dtype);
   const std::uint64_t bits =
       known == floats.end() ? static_cast<std::uint64_t>(value) : known->second[static_cast<std::size_t>(value - 1)];
   std::vector<std::byte> out(static_cast<std::size_t>(size_bytes(dtype)));
-  for (std::size_t i = 0; i < std::min<std::size_t>(out.size(), 8); ++i) out[i] = static_cast<std::byte>(bits >> (8 * i));
+  for (std::size_t i = 0; i < std::min<std::size_t>(out.size(), 8); ++i)
+    out[i] = static_cast<std::byte>(bits >> (8 * i));
   return out;
 }
 
@@ -120,8 +120,8 @@ class Drawer {
   }
 
   Shape draw_shape() {
-    static const std::vector<Index> lengths = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20,
-                                               24, 28, 30, 32, 36, 40, 48, 8, 12, 16, 24, 24, 32, 48};
+    static const std::vector<Index> lengths = {0,  1,  2,  3,  4,  5,  6,  7,  8, 9,  10, 12, 14, 15, 16, 18,
+                                               20, 24, 28, 30, 32, 36, 40, 48, 8, 12, 16, 24, 24, 32, 48};
     Shape out;
     Index elements = 1;
     for (Index d = random_.one_of<Index>({0, 1, 1, 2, 2, 2, 2, 3}); d > 0; --d) {
@@ -134,7 +134,8 @@ class Drawer {
   }
 
   Dtype draw_dtype() {
-    const bool native = std::any_of(out_.sides.begin(), out_.sides.end(), [](const SideSpec& s) { return s.format == "hdf5"; });
+    const bool native =
+        std::any_of(out_.sides.begin(), out_.sides.end(), [](const SideSpec& s) { return s.format == "hdf5"; });
     if (native) return random_.one_of<Dtype>({Dtype::kU8, Dtype::kI16, Dtype::kF32, Dtype::kI64, Dtype::kF64});
     return random_.one_of<Dtype>({Dtype::kU8, Dtype::kF8E4M3, Dtype::kBf16, Dtype::kF16, Dtype::kF32, Dtype::kI32,
                                   Dtype::kI64, Dtype::kC64, Dtype::kU64});
@@ -197,7 +198,8 @@ class Drawer {
       stored.lines.push_back(std::move(*lines));
       if (cut.levels.empty()) continue;
       const Index size = is_inferred(cut, shape[d]) && random_.chance(50) ? -1 : shape[d];
-      const Index key = random_.chance(20) ? static_cast<Index>(d) - static_cast<Index>(shape.size()) : static_cast<Index>(d);
+      const Index key =
+          random_.chance(20) ? static_cast<Index>(d) - static_cast<Index>(shape.size()) : static_cast<Index>(d);
       entries.push_back(fmt::format(R"("{}": {})", key, to_json(random_, cut, size)));
       drawn.emplace_back(std::move(cut), std::move(seen));
     }
@@ -325,7 +327,8 @@ class Drawer {
         owners[s] = draw_owner(pp->size, count, 1);
         rule.by_side[s]["owner"] = owners[s].text;
       }
-      rule.match[s] = fmt::format("r{}{}.{}", number, renamed ? fmt::format(".side{}", s) : "", owned && !fixed ? "*.w" : "w");
+      rule.match[s] =
+          fmt::format("r{}{}.{}", number, renamed ? fmt::format(".side{}", s) : "", owned && !fixed ? "*.w" : "w");
       if (renamed) rule.rename[s] = fmt::format("r{}.side{}.{}", number, s, owned && !fixed ? "$1.w" : "w");
     }
     if (renamed) see("rename", 4);
@@ -341,17 +344,20 @@ class Drawer {
         const auto i = static_cast<std::size_t>(k);
         const auto named = [&](Index layer) {
           std::string name = rule.match[s];
-          if (const std::size_t star = name.find('*'); star != std::string::npos) name.replace(star, 1, std::to_string(layer));
+          if (const std::size_t star = name.find('*'); star != std::string::npos)
+            name.replace(star, 1, std::to_string(layer));
           return name;
         };
         tensor.names[s] = named(k);
         stored.name = tensor.names[s];
         stored.present.assign(static_cast<std::size_t>(side.world()), true);
         if (owners[s].coordinate.empty()) continue;
-        if (owners[s].local) stored.name = named(k - owners[s].first[static_cast<std::size_t>(owners[s].coordinate[i])]);
+        if (owners[s].local)
+          stored.name = named(k - owners[s].first[static_cast<std::size_t>(owners[s].coordinate[i])]);
         for (Index position = 0; position < side.world(); ++position) {
           const Index rank = side.ranks.empty() ? position : side.ranks[static_cast<std::size_t>(position)];
-          stored.present[static_cast<std::size_t>(rank)] = coordinate(side.axes, position, "pp") == owners[s].coordinate[i];
+          stored.present[static_cast<std::size_t>(rank)] =
+              coordinate(side.axes, position, "pp") == owners[s].coordinate[i];
         }
       }
       add(std::move(tensor));
@@ -393,19 +399,30 @@ class Drawer {
     layout::Level& level = cut.levels.front();
     const Index n = level.axis_size;
     switch (random_.between(0, 6)) {
-      case 0: level.unit = k; break;
-      case 1: level.unit = k, level.split = layout::Split::kBalanced; break;
-      case 2: level.unit = k, level.split = layout::Split::kChunk; break;
+      case 0:
+        level.unit = k;
+        break;
+      case 1:
+        level.unit = k, level.split = layout::Split::kBalanced;
+        break;
+      case 2:
+        level.unit = k, level.split = layout::Split::kChunk;
+        break;
       case 3:
         if (length > n * k && length % (n * k) == 0) level.segments = {{n * k, {}, {}}, {length - n * k, {}, {}}};
         break;
-      case 4: level.layout = layout::SequenceLayout::kZigzag; break;
-      case 5: level.stride = 2; break;
-      default: break;
+      case 4:
+        level.layout = layout::SequenceLayout::kZigzag;
+        break;
+      case 5:
+        level.stride = 2;
+        break;
+      default:
+        break;
     }
     layout::Level& last = cut.levels.back();
-    if (random_.chance(30) && last.unit == 1 && last.split == layout::Split::kEven && last.segments.empty() && last.stride == 1 &&
-        last.layout == layout::SequenceLayout::kContiguous) {
+    if (random_.chance(30) && last.unit == 1 && last.split == layout::Split::kEven && last.segments.empty() &&
+        last.stride == 1 && last.layout == layout::SequenceLayout::kContiguous) {
       last.pad_to = k;
       if (random_.chance(40)) cut.fill = layout::Fill::kLast;
     }
@@ -415,8 +432,9 @@ class Drawer {
   void draw_group() {
     const std::size_t number = out_.rules.size();
     const Index k = random_.one_of<Index>({1, 2, 4, 8});
-    const std::array<Index, 2> lengths = {k * random_.one_of<Index>({2, 4, 6, 8, 12}) + (random_.chance(20) ? k / 2 : 0),
-                                          k * random_.one_of<Index>({2, 3, 4, 8})};
+    const std::array<Index, 2> lengths = {
+        k * random_.one_of<Index>({2, 4, 6, 8, 12}) + (random_.chance(20) ? k / 2 : 0),
+        k * random_.one_of<Index>({2, 3, 4, 8})};
     const bool expert = random_.chance(20);
     Rule rule;
     std::array<std::array<std::vector<naive::Line>, 2>, kSides> lines;
@@ -558,14 +576,16 @@ class Drawer {
 
 const std::vector<std::string>& features() {
   static const std::vector<std::string> all = {
-      "segments", "stride",   "unit",      "balanced",  "chunk",  "shares", "repeat", "replicate", "zigzag",
-      "striped",  "packed",   "pad_to",    "pad_rows",  "pad_total", "fill last", "pad_value", "several axes", "view",
-      "owner",    "local numbers", "rename", "place", "group", "group divisors", "hdf5"};
+      "segments",  "stride",    "unit",           "balanced", "chunk",  "shares",        "repeat",
+      "replicate", "zigzag",    "striped",        "packed",   "pad_to", "pad_rows",      "pad_total",
+      "fill last", "pad_value", "several axes",   "view",     "owner",  "local numbers", "rename",
+      "place",     "group",     "group divisors", "hdf5"};
   return all;
 }
 
 PlanCase draw(random_layouts::Random& random, const std::string& wish) {
-  const std::map<std::string, std::string> ways = {{"pad_to", "padding"}, {"pad_rows", "padding"}, {"pad_value", "packed"}};
+  const std::map<std::string, std::string> ways = {
+      {"pad_to", "padding"}, {"pad_rows", "padding"}, {"pad_value", "packed"}};
   const auto way = ways.find(wish);
   return Drawer(random, way == ways.end() ? wish : way->second).draw();
 }

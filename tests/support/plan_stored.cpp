@@ -50,7 +50,8 @@ std::vector<std::byte> Tensor::logical() const {
 
 Shape Tensor::stored_shape(std::size_t side, Index rank) const {
   Shape out;
-  for (const auto& dim : sides[side].lines) out.push_back(static_cast<Index>(dim[static_cast<std::size_t>(rank)].size()));
+  for (const auto& dim : sides[side].lines)
+    out.push_back(static_cast<Index>(dim[static_cast<std::size_t>(rank)].size()));
   return out;
 }
 

@@ -39,7 +39,8 @@ Members options_of(const Level& level) {
   if (level.split == layout::Split::kChunk) out.push_back(R"("split": "chunk")");
   if (level.split == layout::Split::kShares)
     out.push_back(fmt::format(R"("split": [{}])", fmt::join(level.shares, ", ")));
-  if (level.fallback != layout::Fallback::kError) out.push_back(fmt::format(R"("fallback": "{}")", name(level.fallback)));
+  if (level.fallback != layout::Fallback::kError)
+    out.push_back(fmt::format(R"("fallback": "{}")", name(level.fallback)));
   if (level.layout == layout::SequenceLayout::kZigzag) out.push_back(R"("layout": "zigzag")");
   if (level.layout == layout::SequenceLayout::kStriped)
     out.push_back(fmt::format(R"("layout": "striped", "block": {})", level.block));
