@@ -105,7 +105,7 @@ class DuringARun(Case):
                 self.assertLess(result.seconds, 10)
                 self.assertFalse(self.target.exists())
                 self.assertTrue(self.partial.exists())
-                self.assert_exit(stopped.again("--resume"), 0)
+                self.assert_exit(stopped.again("--overwrite"), 0)
                 self.assert_files(self.target, stopped.expected)
             self.clear(stopped)
 

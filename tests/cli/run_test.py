@@ -288,74 +288,13 @@ class Manifest(Case):
         self.refuse(self.tp_plan(2, 2, ("w", {"1": "tp"})), first, 4, "E_SHAPE", words=("'w'",))
 
 
-class VerifyAndCompare(Case):
-    def target_of_two(self):
-        self.w = iota(4, 2)
-        return self.convert(self.tp_plan(0, 2, ("w", {"0": "tp"})), self.full({"w": self.w}))
-
-    def test_a_finished_target_verifies(self):
-        target = self.target_of_two()
-        for np in (1, 2):
-            result = self.reshard("verify", target, "--report", "json", np=np)
-            self.assert_exit(result, 0)
-            report = result.json()
-            self.assertEqual((report["schema"], report["version"], report["files"], report["tensors"], report["problems"]),
-                             ("reshard.verify", 1, 2, 1, []))
-
-    def test_a_flipped_byte_is_found(self):
-        target = self.target_of_two()
-        path = target / "rank-00001.safetensors"
-        content = bytearray(path.read_bytes())
-        content[-1] ^= 1
-        path.write_bytes(content)
-        result = self.reshard("verify", target, "--report", "json")
-        self.assert_exit(result, 1)
-        problems = result.json()["problems"]
-        self.assertTrue(problems)
-        self.assertEqual({problem["code"] for problem in problems}, {"E_DIGEST"})
-        self.assertIn("rank-00001.safetensors", {problem["file"] for problem in problems})
-
-    def test_a_missing_file_is_a_problem(self):
-        target = self.target_of_two()
-        (target / "rank-00000.safetensors").unlink()
-        result = self.reshard("verify", target, "--report", "json")
-        self.assert_exit(result, 1)
-        self.assertIn(("E_MISSING", "rank-00000.safetensors"), {(problem["code"], problem["file"]) for problem in result.json()["problems"]})
-
-    def test_verify_needs_a_manifest(self):
-        self.assert_exit(self.reshard("verify", self.full({"w": iota(2)})), 4)
-
-    def test_equal_checkpoints_in_different_layouts(self):
-        target = self.target_of_two()
-        result = self.reshard("compare", self.dir / "source", target, "--report", "json")
-        self.assert_exit(result, 0)
-        self.assertEqual(result.json(), {"schema": "reshard.compare", "version": 1, "equal": 1, "only_in_a": [], "only_in_b": [], "different": []})
-
-    def test_the_first_different_element_is_named(self):
-        target = self.target_of_two()
-        changed = list(self.w.numbers())
-        changed[5] = 1.5
-        other = self.full({"w": Tensor("F32", (4, 2), struct.pack("<8f", *changed)), "extra": iota(1)}, name="other")
-        result = self.reshard("compare", target, other, "--report", "json", np=2)
-        self.assert_exit(result, 1)
-        report = result.json()
-        self.assertEqual((report["equal"], report["only_in_a"], report["only_in_b"]), (0, [], ["extra"]))
-        difference, = report["different"]
-        self.assertEqual((difference["tensor"], difference["what"], difference["at"], float(difference["a"]), float(difference["b"])),
-                         ("w", "value", [2, 1], 5.0, 1.5))
-
-    def test_run_with_verify(self):
-        w = iota(4, 2)
-        self.convert(self.tp_plan(0, 2, ("w", {"0": "tp"})), self.full({"w": w}), "--verify", np=2)
-
-
 class CommandLine(Case):
     def test_help_and_version(self):
         result = self.reshard("--help")
         self.assert_exit(result, 0)
-        for word in ("run", "plan", "inspect", "verify", "compare", "70"):
+        for word in ("run", "plan", "inspect", "70"):
             self.assertIn(word, result.out)
-        for words in (("run", "--help"), ("plan", "--help"), ("inspect", "--help"), ("verify", "--help"), ("compare", "--help")):
+        for words in (("run", "--help"), ("plan", "--help"), ("inspect", "--help")):
             self.assert_exit(self.reshard(*words), 0)
         version = self.reshard("--version")
         self.assert_exit(version, 0)

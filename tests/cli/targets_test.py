@@ -139,30 +139,12 @@ class Partial(Case):
 
     def test_it_is_locked_while_a_run_lives(self):
         with Stopped(self, self.target) as stopped:
-            for options in ((), ("--overwrite",), ("--resume",)):
+            for options in ((), ("--overwrite",)):
                 self.assert_exit(self.run_again(*options), 2)
             stopped.go_on()
         self.assert_files(self.target, stopped.expected)
 
-    def test_resume_without_anything_starts_from_nothing(self):
-        self.assert_exit(self.run_again("--resume", np=2), 0)
-        self.assert_files(self.target, self.expected)
-
-    def test_resume_of_a_finished_target_is_harmless(self):
-        self.assert_exit(self.run_again(), 0)
-        before = snapshot(self.target)
-        for np in (1, 2):
-            self.assert_exit(self.run_again("--resume", np=np), 0)
-        self.assertEqual(snapshot(self.target), before)
-
-    def test_resume_with_another_plan_is_refused(self):
-        self.assert_exit(self.run_again(), 0)
-        other = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=4"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]}, "other.json")
-        before = snapshot(self.target)
-        self.assert_exit(self.run_again("--resume", plan=other), 2)
-        self.assertEqual(snapshot(self.target), before)
-
-    def test_a_killed_run_resumes_to_the_same_bytes(self):
+    def test_a_killed_run_leaves_no_target_and_can_be_run_again(self):
         fresh = None
         for processes, number in ((1, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGTERM)):
             with self.subTest(processes=processes, signal=number):
@@ -172,7 +154,7 @@ class Partial(Case):
                 self.assertFalse(self.target.exists())
                 self.assertTrue(self.partial.exists())
                 self.assertFalse((self.partial / "reshard.json").exists())
-                self.assert_exit(stopped.again("--resume"), 0)
+                self.assert_exit(stopped.again("--overwrite"), 0)
                 self.assert_files(self.target, stopped.expected)
                 if fresh is None:
                     fresh = snapshot(self.convert(stopped.plan, stopped.source))
