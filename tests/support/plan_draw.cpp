@@ -5,49 +5,10 @@
 #include <numeric>
 #include <optional>
 
-#include "support/plan_cases.hpp"
+#include "support/plan_parts.hpp"
 
 namespace reshard::plan_cases {
 namespace {
-
-using layout::DimCut;
-using random_layouts::Random;
-
-/// The padding values that cases are drawn with, 1 and 2, as elements.
-std::vector<std::byte> pad_element(Dtype dtype, int value) {
-  const std::map<Dtype, std::array<std::uint64_t, 2>> floats = {{Dtype::kF64, {0x3ff0000000000000, 0x4000000000000000}},
-                                                                {Dtype::kF32, {0x3f800000, 0x40000000}},
-                                                                {Dtype::kC64, {0x3f800000, 0x40000000}},
-                                                                {Dtype::kBf16, {0x3f80, 0x4000}},
-                                                                {Dtype::kF16, {0x3c00, 0x4000}},
-                                                                {Dtype::kF8E4M3, {0x38, 0x40}}};
-  const auto known = floats.find(dtype);
-  const std::uint64_t bits =
-      known == floats.end() ? static_cast<std::uint64_t>(value) : known->second[static_cast<std::size_t>(value - 1)];
-  std::vector<std::byte> out(static_cast<std::size_t>(size_bytes(dtype)));
-  for (std::size_t i = 0; i < std::min<std::size_t>(out.size(), 8); ++i)
-    out[i] = static_cast<std::byte>(bits >> (8 * i));
-  return out;
-}
-
-/// The axes that a placement is drawn from.
-const std::vector<layout::Axis>& axes_of(const SideSpec& side, bool expert) {
-  return expert && !side.expert.empty() ? side.expert : side.axes;
-}
-
-std::optional<layout::Axis> find_axis(const std::vector<layout::Axis>& axes, const std::string& name) {
-  for (const layout::Axis& axis : axes)
-    if (axis.name == name) return axis;
-  return std::nullopt;
-}
-
-Index coordinate(const std::vector<layout::Axis>& axes, Index position, const std::string& name) {
-  for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-    if (axis->name == name) return position % axis->size;
-    position /= axis->size;
-  }
-  return 0;
-}
 
 class Drawer {
  public:
@@ -139,29 +100,6 @@ class Drawer {
     if (native) return random_.one_of<Dtype>({Dtype::kU8, Dtype::kI16, Dtype::kF32, Dtype::kI64, Dtype::kF64});
     return random_.one_of<Dtype>({Dtype::kU8, Dtype::kF8E4M3, Dtype::kBf16, Dtype::kF16, Dtype::kF32, Dtype::kI32,
                                   Dtype::kI64, Dtype::kC64, Dtype::kU64});
-  }
-
-  /// The lines of a cut by rank; nothing where it is refused.
-  static std::optional<std::vector<naive::Line>> lines_of(const DimCut& cut, Index length, const SideSpec& side,
-                                                          const std::vector<layout::Axis>& axes) {
-    const naive::CutDim dim = naive::cut_dim(cut, length);
-    if (!dim.faults.empty()) return std::nullopt;
-    std::vector<naive::Line> out = naive::lines_by_rank(dim, cut, axes, side.ranks);
-    for (const naive::Line& line : out)
-      if (length == 0 && !line.empty()) return std::nullopt;  // nothing but padding
-    return out;
-  }
-
-  /// Whether the stored lengths alone tell the true one.
-  static bool is_inferred(const DimCut& cut, Index length) {
-    if (cut.pad_total) return false;
-    std::vector<Index> stored;
-    Index limit = 0;
-    for (const naive::Line& line : naive::cut_dim(cut, length).lines) {
-      stored.push_back(static_cast<Index>(line.size()));
-      limit += stored.back();
-    }
-    return limit <= 200 && naive::lengths_that_fit(cut, stored, limit) == std::vector<Index>{length};
   }
 
   void note_cut(const DimCut& cut, const std::set<std::string>& seen) {
@@ -365,70 +303,6 @@ class Drawer {
     out_.rules.push_back(std::move(rule));
   }
 
-  /// Entries of a `name/k` member: the block of every k stored positions; nothing where a boundary cuts a block.
-  static std::optional<naive::Line> blocks(const naive::Line& line, Index k, Index length) {
-    naive::Line out;
-    for (std::size_t at = 0; at < line.size(); at += static_cast<std::size_t>(k)) {
-      naive::Cell entry;
-      Index held = 0;
-      for (std::size_t i = at; i < std::min(line.size(), at + static_cast<std::size_t>(k)); ++i) {
-        const naive::Cell& cell = line[i];
-        if (cell.global == naive::kPadding) {
-          if (entry.global == naive::kPadding && cell.copy_of != naive::kPadding) entry.copy_of = cell.copy_of / k;
-          continue;
-        }
-        if (held == 0 && (cell.global % k != 0 || i != at)) return std::nullopt;
-        if (held > 0 && (cell.global / k != entry.global || cell.global % k != held)) return std::nullopt;
-        entry = {cell.global / k, naive::kPadding, false};
-        ++held;
-      }
-      if (held > 0 && held < k && entry.global * k + held != length) return std::nullopt;
-      out.push_back(entry);
-    }
-    return out;
-  }
-
-  /// One dim of a group: blocks of `k` stay together.
-  DimCut draw_group_dim(Index length, const std::vector<layout::Axis>& axes, Index k) {
-    DimCut cut;
-    for (const layout::Axis& axis : axes) {
-      layout::Level& level = cut.levels.emplace_back();
-      level.axis = axis.name;
-      level.axis_size = axis.size;
-    }
-    layout::Level& level = cut.levels.front();
-    const Index n = level.axis_size;
-    switch (random_.between(0, 6)) {
-      case 0:
-        level.unit = k;
-        break;
-      case 1:
-        level.unit = k, level.split = layout::Split::kBalanced;
-        break;
-      case 2:
-        level.unit = k, level.split = layout::Split::kChunk;
-        break;
-      case 3:
-        if (length > n * k && length % (n * k) == 0) level.segments = {{n * k, {}, {}}, {length - n * k, {}, {}}};
-        break;
-      case 4:
-        level.layout = layout::SequenceLayout::kZigzag;
-        break;
-      case 5:
-        level.stride = 2;
-        break;
-      default:
-        break;
-    }
-    layout::Level& last = cut.levels.back();
-    if (random_.chance(30) && last.unit == 1 && last.split == layout::Split::kEven && last.segments.empty() &&
-        last.stride == 1 && last.layout == layout::SequenceLayout::kContiguous) {
-      last.pad_to = k;
-      if (random_.chance(40)) cut.fill = layout::Fill::kLast;
-    }
-    return cut;
-  }
-
   void draw_group() {
     const std::size_t number = out_.rules.size();
     const Index k = random_.one_of<Index>({1, 2, 4, 8});
@@ -450,7 +324,7 @@ class Drawer {
         std::vector<std::string> entries;
         done = true;
         for (std::size_t d = 0; d < 2 && done; ++d) {
-          const DimCut cut = by_dim[d].empty() ? DimCut{} : draw_group_dim(lengths[d], by_dim[d], k);
+          const DimCut cut = by_dim[d].empty() ? DimCut{} : draw_group_dim(random_, lengths[d], by_dim[d], k);
           const auto drawn = lines_of(cut, lengths[d], side, axes);
           done = drawn && std::all_of(drawn->begin(), drawn->end(),
                                       [&](const naive::Line& line) { return blocks(line, k, lengths[d]).has_value(); });
