@@ -119,7 +119,11 @@ class ReplicatedTensors {
         tiling = tilings_.back().get();
       }
       tensors_.push_back(t);
-      work_.push_back({tiling, job.work[t].sources, element_bytes, element_bytes, false, {}});
+      planner::WorkTensor work;
+      work.tiling = tiling;
+      work.sources = job.work[t].sources;
+      work.source_element_bytes = work.target_element_bytes = element_bytes;
+      work_.push_back(std::move(work));
     }
     tiles_.emplace(work_);
   }
