@@ -20,7 +20,6 @@ namespace {
 
 constexpr const char* kFooter = R"(Exit codes:
   0  done
-  1  compared or verified, and different
   2  usage; target exists or is locked; places overlap; plan file cannot be opened
   3  the plan is wrong on its own
   4  the checkpoint is wrong, or plan and checkpoint disagree

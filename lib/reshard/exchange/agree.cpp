@@ -56,6 +56,7 @@ Error decode(std::string_view text) {
 
 void agree(Communicator& communicator, const Error* error) {
   if (communicator.size() == 1) {
+    communicator.clear_alarms();
     if (error != nullptr) throw Error(*error);
     return;
   }

@@ -100,7 +100,10 @@ class Worker {
     for (std::size_t t = 0; t < targets.size(); ++t) {
       if (targets[t].data() != nullptr) continue;
       targets[t] = arena_.take(tile.targets[t].elements * work.target_element_bytes);
-      if (tile.targets[t].has_padding) std::memset(targets[t].data(), 0, targets[t].size());
+      if (tile.targets[t].has_padding) {
+        std::memset(targets[t].data(), 0, targets[t].size());
+        fill_padding(tile, t, work, targets[t]);
+      }
     }
     for (std::size_t c = 0; c < copies.size(); ++c) {
       const layout::CopyBox& box = copies[c];
@@ -125,7 +128,7 @@ class Worker {
                                                            targets[box.target], work.tiling->tensor_elements());
       read_sums[box.target] ^= read_registers[c];
       write_sums[box.target] ^= written;
-      if (box.canonical) job_.ledger.add_tensor(tensor, written);
+      if (box.canonical) job_.ledger.add_tensor(tensor, written, box.elements());
     }
     for (std::size_t t = 0; t < targets.size(); ++t) {
       check_target(job_, tensor, tile.targets[t], read_sums[t], write_sums[t]);

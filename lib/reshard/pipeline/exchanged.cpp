@@ -100,11 +100,11 @@ class Round {
     for (const Slot& slot : sends_) bytes += packed_bytes(copies_[slot.tile][slot.copy], work_of(slot.tile));
     const StageTimer timer(job_.ledger, Stage::kExchange, bytes);
     job_.communicator.exchange(sends, receives);
-    if (job_.hooks != nullptr)
-      for (const Slot& slot : receives_) job_.hooks->on_buffer(BufferStage::kReceived, name_of(slot.tile), received(slot));
   }
 
   void write() {
+    if (job_.hooks != nullptr)
+      for (const Slot& slot : receives_) job_.hooks->on_buffer(BufferStage::kReceived, name_of(slot.tile), received(slot));
     parallel_for(job_.threads, writes_.size(), [&](std::size_t i) { write_part(writes_[i]); });
   }
 
@@ -193,7 +193,10 @@ class Round {
     std::uint64_t write_sum = 0;
     {
       const StageTimer timer(job_.ledger, Stage::kUnpack, static_cast<std::int64_t>(write.buffer.size()));
-      if (part.has_padding) std::memset(write.buffer.data(), 0, write.buffer.size());
+      if (part.has_padding) {
+        std::memset(write.buffer.data(), 0, write.buffer.size());
+        fill_padding(tiles_[write.tile].tile, write.part, work, write.buffer);
+      }
       for (const std::size_t c : write.local) {
         const layout::CopyBox& box = copies_[write.tile][c];
         read_sum ^= registers_[write.tile][c];
@@ -220,7 +223,8 @@ class Round {
                                                        work.tiling->tensor_elements());
       write_sum ^= reg;
       // A part cut between two writers is unpacked by both; the one that writes its first byte counts it.
-      if (box.canonical && tiles_[write.tile].writers[write.part].front() == me_) job_.ledger.add_tensor(tensor, reg);
+      if (box.canonical && tiles_[write.tile].writers[write.part].front() == me_)
+        job_.ledger.add_tensor(tensor, reg, box.elements());
     };
     for (const std::size_t c : write.local) digest(c);
     for (const std::size_t number : write.received) digest(receives_[number].copy);

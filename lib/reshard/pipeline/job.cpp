@@ -61,6 +61,12 @@ std::vector<layout::CopyBox> buffer_copies(const planner::Tile& tile, std::int64
   return out;
 }
 
+void fill_padding(const planner::Tile& tile, std::size_t target, const planner::WorkTensor& work, std::span<std::byte> buffer) {
+  for (const planner::PadBox& pad : tile.pads)
+    if (pad.box.target == target && !work.pad_values[pad.dim].empty())
+      exchange::move_box(pad.box, work.target_element_bytes, work.pad_values[pad.dim], buffer);
+}
+
 void check_target(const Job& job, std::size_t tensor, const planner::TargetPart& part, std::uint64_t read_register,
                   std::uint64_t write_register) {
   job.ledger.count_check();

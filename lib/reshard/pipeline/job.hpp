@@ -54,6 +54,9 @@ void read_part(const Job& job, std::size_t tensor, const planner::SourcePart& pa
 /// The copies of a tile with source offsets and pitches as read_part lays its buffers out, flattened.
 std::vector<layout::CopyBox> buffer_copies(const planner::Tile& tile, std::int64_t source_element_bytes);
 
+/// Fills the padding of a target part, the `target`-th of its tile, where it is not zero; zeros are the buffer's to have already.
+void fill_padding(const planner::Tile& tile, std::size_t target, const planner::WorkTensor& work, std::span<std::byte> buffer);
+
 /// Digests of one target part from its own buffer against what was read for it. Errors: kDigest naming the tensor and ranks.
 void check_target(const Job& job, std::size_t tensor, const planner::TargetPart& part, std::uint64_t read_register,
                   std::uint64_t write_register);

@@ -21,9 +21,17 @@ inline constexpr std::size_t kStages = 6;
 class Ledger {
  public:
   Ledger(std::size_t tensors, std::size_t files)
-      : target_registers_(tensors), source_registers_(tensors), file_registers_(files), file_bytes_(files) {}
+      : target_registers_(tensors),
+        source_registers_(tensors),
+        tensor_elements_(tensors),
+        file_registers_(files),
+        file_bytes_(files) {}
 
-  void add_tensor(std::size_t tensor, std::uint64_t reg) { target_registers_[tensor].fetch_xor(reg, relaxed); }
+  /// A box of elements that count for the tensor's digest.
+  void add_tensor(std::size_t tensor, std::uint64_t reg, std::int64_t elements) {
+    target_registers_[tensor].fetch_xor(reg, relaxed);
+    tensor_elements_[tensor].fetch_add(elements, relaxed);
+  }
   void add_source_tensor(std::size_t tensor, std::uint64_t reg) { source_registers_[tensor].fetch_xor(reg, relaxed); }
   void add_file(std::size_t file, std::uint64_t reg, std::int64_t bytes) {
     file_registers_[file].fetch_xor(reg, relaxed);
@@ -45,15 +53,17 @@ class Ledger {
   struct Totals {
     std::vector<std::uint64_t> target_registers;
     std::vector<std::uint64_t> source_registers;
+    std::vector<std::int64_t> tensor_elements;
     std::vector<std::uint64_t> file_registers;
     std::vector<std::int64_t> file_bytes;
     std::int64_t checks = 0;
   };
   Totals totals(exchange::Communicator& communicator) const {
     Totals out{load<std::uint64_t>(target_registers_), load<std::uint64_t>(source_registers_),
-               load<std::uint64_t>(file_registers_), load<std::int64_t>(file_bytes_), checks_.load()};
+               load<std::int64_t>(tensor_elements_), load<std::uint64_t>(file_registers_), load<std::int64_t>(file_bytes_), checks_.load()};
     communicator.all_xor(out.target_registers);
     communicator.all_xor(out.source_registers);
+    communicator.all_sum(out.tensor_elements);
     communicator.all_xor(out.file_registers);
     communicator.all_sum(out.file_bytes);
     communicator.all_sum({&out.checks, 1});
@@ -73,6 +83,7 @@ class Ledger {
 
   std::vector<std::atomic<std::uint64_t>> target_registers_;
   std::vector<std::atomic<std::uint64_t>> source_registers_;
+  std::vector<std::atomic<std::int64_t>> tensor_elements_;
   std::vector<std::atomic<std::uint64_t>> file_registers_;
   std::vector<std::atomic<std::int64_t>> file_bytes_;
   std::array<std::atomic<std::int64_t>, kStages> stage_nanoseconds_{};

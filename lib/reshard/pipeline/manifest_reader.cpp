@@ -51,7 +51,7 @@ class ManifestReader {
 
   [[noreturn]] void refuse_kind(const std::string& tensor, std::string_view key, const Value& found,
                                 std::string_view expected) const {
-    refuse(tensor, fmt::format("'{}' is a {}, expected {}", key, found.kind(), expected));
+    refuse(tensor, fmt::format("'{}': found {}, expected {}", key, found.kind(), expected));
   }
 
   const Value& require(const Value& object, std::string_view key, const std::string& tensor = "") const {

@@ -11,6 +11,7 @@
 
 #include "reshard/base/crc64.hpp"
 #include "reshard/pipeline/records.hpp"
+#include "reshard/planner/binding_dtype.hpp"
 #include "reshard/planner/readers.hpp"
 #include "reshard/planner/transfers.hpp"
 
@@ -21,6 +22,8 @@ using planner::Index;
 
 /// Bytes of source and target that one tile touches: small enough to stay in a core's cache between reading and writing.
 constexpr std::int64_t kTileBytes = std::int64_t{1} << 20;
+/// Smaller ones are not tried, however little memory there is: their number alone would take longer than the move.
+constexpr std::int64_t kLeastTileBytes = std::int64_t{4} << 10;
 /// A bound on memory leaves room for some tiles, and for the exchange's copies of each.
 constexpr std::int64_t kTilesInMemory = 16;
 constexpr std::int64_t kPlanBytes = std::int64_t{16} << 20;
@@ -92,13 +95,16 @@ void choose_sources(Prepared& prepared) {
     work.source_element_bytes = size_bytes(tensor.source_dtype);
     work.target_element_bytes = size_bytes(tensor.target_dtype);
     work.changes_dtype = tensor.source_dtype != tensor.target_dtype;
+    for (const layout::DimCut& dim : prepared.bound.layouts[tensor.layout].target_placement.dims)
+      work.pad_values.push_back(dim.pad_value ? planner::element_of(tensor.target_dtype, *dim.pad_value)
+                                              : std::vector<std::byte>());
     prepared.work.push_back(std::move(work));
   }
   issues.throw_if_any(Exit::kCheckpoint);
 }
 
-void make_tilings(Prepared& prepared, std::int64_t memory_bytes) {
-  const std::int64_t tile_bytes = std::min(kTileBytes, memory_bytes / kTilesInMemory);
+void make_tilings(Prepared& prepared, std::int64_t tile_bytes) {
+  prepared.tilings.clear();
   std::map<std::pair<std::size_t, std::int64_t>, const planner::Tiling*> known;
   for (std::size_t t = 0; t < prepared.work.size(); ++t) {
     planner::WorkTensor& work = prepared.work[t];
@@ -119,6 +125,23 @@ std::string mesh_text(const layout::Mesh& mesh) {
   std::string out = fmt::format("[{}]", fmt::join(axes_text(mesh), ", "));
   if (!mesh.ranks().empty()) out += fmt::format(" with ranks [{}]", fmt::join(mesh.ranks(), ", "));
   return out;
+}
+
+/// Tiles as large as is useful; where memory does not hold what moving them takes, smaller ones. So what the least tiles take is the least
+/// memory that works.
+void choose_transport(Prepared& prepared, const PrepareOptions& options) {
+  std::int64_t tile_bytes = std::clamp(options.memory_bytes / kTilesInMemory, kLeastTileBytes, kTileBytes);
+  while (true) {
+    make_tilings(prepared, tile_bytes);
+    try {
+      prepared.transport = choose_transport(options.transport, prepared.work, *prepared.map, options.processes,
+                                            options.memory_bytes, options.threads);
+      return;
+    } catch (const Error& error) {
+      if (error.exit() != Exit::kMemory || tile_bytes == kLeastTileBytes) throw;
+    }
+    tile_bytes = std::max(kLeastTileBytes, tile_bytes / 4);
+  }
 }
 
 /// The same coordinates for every rank, axes of size 1 apart.
@@ -212,12 +235,10 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
     return read_numbers(prepared->source, options.allow_external, tensor);
   });
   choose_sources(*prepared);
-  make_tilings(*prepared, options.memory_bytes);
   prepared->target = plan_target_files(prepared->plan.target, prepared->bound, *target_format, prepared->source.metadata());
   prepared->map = std::make_unique<planner::TargetMap>(
       prepared->target.map(prepared->bound.tensors.size(), options.processes));
-  prepared->transport = choose_transport(options.transport, prepared->work, *prepared->map, options.processes,
-                                         options.memory_bytes, options.threads);
+  choose_transport(*prepared, options);
 
   const std::string text = canonical_json(prepared->plan.canonical) + '\n' + catalog_text(prepared->source) +
                            records_text(prepared->source.catalog());

@@ -119,7 +119,7 @@ class ReplicatedTensors {
         tiling = tilings_.back().get();
       }
       tensors_.push_back(t);
-      work_.push_back({tiling, job.work[t].sources, element_bytes, element_bytes});
+      work_.push_back({tiling, job.work[t].sources, element_bytes, element_bytes, false, {}});
     }
     tiles_.emplace(work_);
   }

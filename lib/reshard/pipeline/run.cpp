@@ -221,6 +221,10 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     });
     totals = ledger.totals(communicator);
     agreed(communicator, [&] {
+      for (std::size_t t = 0; t < prepared.work.size(); ++t)
+        if (totals.tensor_elements[t] != prepared.work[t].tiling->tensor_elements())
+          internal_error(fmt::format("{} of {} elements of '{}' were moved", totals.tensor_elements[t],
+                                     prepared.work[t].tiling->tensor_elements(), prepared.bound.tensors[t].target_name));
       for (std::size_t f = 0; f < names.size(); ++f)
         if (totals.file_bytes[f] > written_bytes(prepared, f))
           internal_error(fmt::format("{} of {} tensor bytes were written to {}", totals.file_bytes[f],

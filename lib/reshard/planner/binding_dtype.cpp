@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
 
@@ -44,6 +45,21 @@ bool is_signed(Dtype dtype) {
   return dtype == Dtype::kI8 || dtype == Dtype::kI16 || dtype == Dtype::kI32 || dtype == Dtype::kI64;
 }
 
+bool has_negative_zero(Dtype dtype) { return dtype != Dtype::kF8E4M3Fnuz && dtype != Dtype::kF8E5M2Fnuz; }
+
+/// Sign, exponent and mantissa of a value that the format holds exactly, `bits` wide.
+std::uint64_t float_bits(const FloatFormat& format, int bits, double value, bool negative_zero) {
+  const bool negative = std::signbit(value) && (value != 0 || negative_zero);
+  const std::uint64_t sign = negative ? std::uint64_t{1} << (bits - 1) : 0;
+  if (value == 0) return sign;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const int scale = std::max(exponent - 1, format.min_exponent);
+  // In units of the last place; a normal number's leading one adds 1 to the exponent field, which begins at 0 for subnormals.
+  const auto mantissa = static_cast<std::uint64_t>(std::ldexp(std::abs(value), format.mantissa_bits - scale));
+  return sign | ((static_cast<std::uint64_t>(scale - format.min_exponent) << format.mantissa_bits) + mantissa);
+}
+
 }  // namespace
 
 bool narrows(Dtype from, Dtype to) {
@@ -68,6 +84,24 @@ bool holds_exactly(Dtype dtype, double value) {
   const int bits = static_cast<int>(8 * size_bytes(dtype)) - (is_signed(dtype) ? 1 : 0);
   const double limit = std::ldexp(1.0, bits);
   return value == std::trunc(value) && value < limit && value >= (is_signed(dtype) ? -limit : 0.0);
+}
+
+std::vector<std::byte> element_of(Dtype dtype, double value) {
+  const bool complex = dtype == Dtype::kC64 || dtype == Dtype::kC128;
+  const auto bytes = static_cast<std::size_t>(size_bytes(dtype)) / (complex ? 2 : 1);
+  std::uint64_t bits = 0;
+  if (dtype == Dtype::kF8E8M0) {
+    bits = static_cast<std::uint64_t>(std::ilogb(value) + 127);
+  } else if (const auto format = float_format(dtype)) {
+    bits = float_bits(*format, static_cast<int>(8 * bytes), value, has_negative_zero(dtype));
+  } else if (value < 0) {
+    bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
+  } else {
+    bits = static_cast<std::uint64_t>(value);
+  }
+  std::vector<std::byte> out(static_cast<std::size_t>(size_bytes(dtype)));
+  for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>(bits >> (8 * i) & 0xff);
+  return out;
 }
 
 }  // namespace reshard::planner

@@ -55,8 +55,8 @@ class Identifier {
     const bool is_written = match.rule != kNoRule && plan_.rules[match.rule].source.is_written;
     identity.cut_by_manifest = !entry.recorded.empty() && !is_written;
     if (entry.refusal) {
-      issues_.add(match.rule, entry.refusal->code, entry.name,
-                  fmt::format("{} (in {})", entry.refusal->message, entry.refusal->where));
+      const std::string file = entry.refusal->where.empty() ? "" : fmt::format(" (in {})", entry.refusal->where);
+      issues_.add(match.rule, entry.refusal->code, entry.name, entry.refusal->message + file);
       return;
     }
     try {

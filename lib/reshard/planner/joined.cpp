@@ -57,6 +57,9 @@ std::vector<JoinedRange> join_dim(const std::vector<HeldRange>& source_ranges, c
       range.targets.push_back({copies[c].part, copies[c].stored, false});
     if (!range.targets.empty()) out.push_back(std::move(range));
   }
+  for (std::size_t part = 0; part < target.parts.size(); ++part)
+    for (const layout::Pad& pad : target.parts[part].pads)
+      if (pad.temporary) out.push_back({0, pad.length, 0, {}, {{static_cast<std::int32_t>(part), pad.stored, false}}});
   return out;
 }
 

@@ -102,24 +102,35 @@ std::vector<std::int64_t> Rounds::bytes_of(const RoundTile& tile) const {
   return held;
 }
 
+bool Rounds::wait_for_next() {
+  const std::optional<TileId> id = take();
+  if (!id) return false;
+  waiting_ = assigned(*id, read_bytes_);
+  taken_bytes_[static_cast<std::size_t>(waiting_->writers.front().front())] +=
+      waiting_->tile.target_elements() * tensors_[id->tensor].target_element_bytes;
+  return true;
+}
+
+std::int64_t Rounds::largest_left() {
+  std::int64_t out = 0;
+  do {
+    const std::vector<std::int64_t> held = bytes_of(*waiting_);
+    out = std::max(out, *std::max_element(held.begin(), held.end()));
+  } while (wait_for_next());
+  return out;
+}
+
 std::optional<std::vector<RoundTile>> Rounds::next() {
   std::vector<RoundTile> round;
   held_.assign(static_cast<std::size_t>(processes_), 0);
   while (true) {
-    if (!waiting_) {
-      const std::optional<TileId> id = take();
-      if (!id) break;
-      waiting_ = assigned(*id, read_bytes_);
-      const Tile& tile = waiting_->tile;
-      taken_bytes_[static_cast<std::size_t>(waiting_->writers.front().front())] +=
-          tile.target_elements() * tensors_[id->tensor].target_element_bytes;
-    }
+    if (!waiting_ && !wait_for_next()) break;
     const std::vector<std::int64_t> more = bytes_of(*waiting_);
     const std::int64_t most = *std::max_element(more.begin(), more.end());
     if (most > bound_bytes_)
       throw Error(Issue{ErrorCode::kMemory, "", "",
                         fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", bound_bytes_,
-                                    most)});
+                                    largest_left())});
     bool fits = true;
     for (std::size_t p = 0; p < held_.size(); ++p) fits = fits && held_[p] + more[p] <= bound_bytes_;
     if (!fits) break;

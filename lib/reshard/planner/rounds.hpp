@@ -37,10 +37,10 @@ struct RoundTile {
 
 class Rounds {
  public:
-  /// `bound_bytes`: what one process may hold in a round. Errors: kMemory where a single tile needs more, naming the least that works.
+  /// `bound_bytes`: what one process may hold in a round. Where a single tile needs more, next() throws kMemory.
   Rounds(std::span<const WorkTensor> tensors, const TargetMap& targets, int processes, std::int64_t bound_bytes);
 
-  /// The next round, nothing after the last.
+  /// The next round, nothing after the last. Errors: kMemory as above, the first time a tile does not fit.
   std::optional<std::vector<RoundTile>> next();
   /// What every process holds in the round that next() gave last.
   const std::vector<std::int64_t>& held_bytes() const { return held_; }
@@ -49,6 +49,10 @@ class Rounds {
   RoundTile assigned(TileId id, std::vector<std::int64_t>& read_bytes) const;
   std::vector<std::int64_t> bytes_of(const RoundTile& tile) const;
   std::optional<TileId> take();
+  /// The next tile in turn goes to waiting_; whether there was one.
+  bool wait_for_next();
+  /// What the largest tile needs of the waiting one and all behind it; they are taken.
+  std::int64_t largest_left();
 
   std::span<const WorkTensor> tensors_;
   const TargetMap& targets_;

@@ -65,7 +65,7 @@ std::vector<WriteRegion> TargetMap::regions(std::size_t file, std::int64_t begin
   const std::vector<WriteRegion>& all = regions_[file];
   auto it = std::partition_point(all.begin(), all.end(), [&](const WriteRegion& r) { return r.end <= begin; });
   std::vector<WriteRegion> out;
-  for (; it != all.end() && it->begin < end; ++it)
+  for (; begin < end && it != all.end() && it->begin < end; ++it)
     out.push_back({file, std::max(begin, it->begin), std::min(end, it->end), it->process});
   return out;
 }

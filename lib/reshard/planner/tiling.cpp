@@ -127,7 +127,6 @@ void Tiling::choose_row_dim(Index tile_elements) {
   row_dim_ = 0;
   while (row_dim_ + 1 < dims_.size() && row_cost(row_dim_) > tile_elements) ++row_dim_;
   rows_per_tile_ = std::max<Index>(1, tile_elements / row_cost(row_dim_));
-  row_cost_ = row_cost(dims_.size() - 1);
 }
 
 Tile Tiling::tile(std::size_t number, std::span<const Index> sources) const {
@@ -163,41 +162,44 @@ Tile Tiling::tile(std::size_t number, std::span<const Index> sources) const {
   std::map<Index, std::size_t> source_of_rank;
   std::map<std::pair<std::vector<std::int32_t>, Index>, std::size_t> target_of_place;
 
-  for (const Inner& inner : inner_) {
+  // Where one combination of inner ranges is read from.
+  const auto add_source = [&](const Inner& inner, layout::CopyBox& box) {
     const Index from = sources[static_cast<std::size_t>(outer_piece + inner.piece)];
-
-    // The source part of that rank, and where in it this combination lies.
     Index source_row = 1;  // stored elements of one row
-    for (std::size_t d = row_dim_ + 1; d < rank; ++d) source_row *= shard_of(source_.dims[d], from).stored_length;
-    const auto [source_it, new_source] = source_of_rank.try_emplace(from, tile.sources.size());
-    if (new_source) {
-      Index first = 0;
-      for (std::size_t d = 0; d <= row_dim_; ++d) {
-        const std::int32_t part = part_of(source_.dims[d], from);
-        first = first * shard_of(source_.dims[d], from).stored_length + stored_at(dims_[d].ranges[range_at[d]], part) +
-                within[d];
-      }
-      tile.sources.push_back({from, first * source_row, rows, source_row, 0, source_row});
-    }
-
-    layout::CopyBox box;
-    box.source = source_it->second;
-    box.logical_offset = outer_logical + inner.logical;
-    box.dims.resize(rank - row_dim_);
-    box.dims[0] = {rows, source_row, 0, dims_[row_dim_].logical_stride};
-    Index stride = 1;
     for (std::size_t d = rank; d-- > row_dim_ + 1;) {
       const JoinedRange& range = dims_[d].ranges[inner.ranges[d - row_dim_ - 1]];
-      box.dims[d - row_dim_] = {range.length, stride, 0, dims_[d].logical_stride};
-      box.source_offset += stored_at(range, part_of(source_.dims[d], from)) * stride;
-      stride *= shard_of(source_.dims[d], from).stored_length;
+      box.dims[d - row_dim_].source_stride = source_row;
+      box.source_offset += stored_at(range, part_of(source_.dims[d], from)) * source_row;
+      source_row *= shard_of(source_.dims[d], from).stored_length;
     }
+    box.dims[0].source_stride = source_row;
+    box.logical_offset = outer_logical + inner.logical;
+    const auto [source_it, new_source] = source_of_rank.try_emplace(from, tile.sources.size());
+    box.source = source_it->second;
+    if (!new_source) return;
+    Index first = 0;
+    for (std::size_t d = 0; d <= row_dim_; ++d) {
+      const std::int32_t part = part_of(source_.dims[d], from);
+      first = first * shard_of(source_.dims[d], from).stored_length + stored_at(dims_[d].ranges[range_at[d]], part) +
+              within[d];
+    }
+    tile.sources.push_back({from, first * source_row, rows, source_row, 0, source_row});
+  };
 
-    // Every combination of target holders receives it.
-    std::vector<std::size_t> holders;
+  for (const Inner& inner : inner_) {
     const auto range_of = [&](std::size_t d) -> const JoinedRange& {
       return dims_[d].ranges[d <= row_dim_ ? range_at[d] : inner.ranges[d - row_dim_ - 1]];
     };
+    layout::CopyBox box;
+    box.dims.resize(rank - row_dim_);
+    for (std::size_t d = row_dim_; d < rank; ++d)
+      box.dims[d - row_dim_] = {d == row_dim_ ? rows : range_of(d).length, 0, 0, dims_[d].logical_stride};
+    std::size_t padded_dim = 0;
+    while (padded_dim < rank && !range_of(padded_dim).is_padding()) ++padded_dim;
+    if (padded_dim == rank) add_source(inner, box);
+
+    // Every combination of target holders receives it.
+    std::vector<std::size_t> holders;
     for (std::size_t d = 0; d < rank; ++d) holders.push_back(range_of(d).targets.size());
     std::vector<std::size_t> at(rank, 0);
     do {
@@ -229,7 +231,11 @@ Tile Tiling::tile(std::size_t number, std::span<const Index> sources) const {
           target_of_place.try_emplace({std::move(parts), first}, tile.targets.size());
       if (new_target) tile.targets.push_back({ranks->second, first * target_stride, rows * target_stride, true});
       box.target = target_it->second;
-      tile.copies.push_back(box);
+      if (padded_dim == rank) {
+        tile.copies.push_back(box);
+      } else {
+        tile.pads.push_back({padded_dim, box});
+      }
     } while (next(at, holders));
   }
 

@@ -7,7 +7,8 @@
 //   tile rows 16..24   reads rows 16..24 of both source shards [64, 4], writes rows 0..8 of target shard 1 [16, 8]
 //
 // Tiles of a tensor are numbered row-major; they are disjoint and together hold every target element once (padding that repeats a
-// row is fed by the tile of that row). A Tiling belongs to a layout pair and is shared by all tensors that have it.
+// row is fed by the tile of that row; temporary padding of packed sequences is filled by tiles as well, of which some have nothing
+// else). A Tiling belongs to a layout pair and is shared by all tensors that have it.
 
 #include <cstddef>
 #include <cstdint>
@@ -45,12 +46,20 @@ struct TargetPart {
   bool has_padding = false;
 };
 
+/// Temporary padding: elements of a target that hold the `pad_value` of dim `dim`. Where dims meet, padding with zeros wins, then the
+/// outermost dim. The box's source is one element, repeated.
+struct PadBox {
+  std::size_t dim = 0;
+  layout::CopyBox box;
+};
+
 /// Boxes refer to sources and targets by number. Source offsets count from the part's first row and column 0: for a buffer
 /// that holds less, subtract SourcePart::column (and use its pitch).
 struct Tile {
   std::vector<SourcePart> sources;
   std::vector<TargetPart> targets;
   std::vector<layout::CopyBox> copies;  ///< dims[0] is the row dim, not flattened
+  std::vector<PadBox> pads;
 
   Index source_elements() const;
   Index target_elements() const;
@@ -65,8 +74,6 @@ class Tiling {
   std::size_t size() const { return tile_count_; }
   /// `sources`: the source rank of each piece, of choose_sources. The TargetPart spans stay valid with this Tiling.
   Tile tile(std::size_t number, std::span<const Index> sources) const;
-  /// Elements of the smallest tile that a row allows: what memory must hold at least.
-  Index least_tile_elements() const { return row_cost_; }
   /// Elements of the tensor.
   Index tensor_elements() const { return tensor_elements_; }
 
@@ -94,7 +101,6 @@ class Tiling {
   std::vector<Inner> inner_;
   std::map<std::vector<std::int32_t>, std::vector<Index>> target_ranks_;  ///< by part of every dim
   std::size_t row_dim_ = 0;
-  Index row_cost_ = 0;
   Index rows_per_tile_ = 1;
   std::vector<std::size_t> first_block_;  ///< by range of the row dim: number of its first block
   std::size_t blocks_ = 0;

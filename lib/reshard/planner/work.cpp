@@ -49,6 +49,11 @@ Tile restricted(const Tile& tile, const std::vector<bool>& wanted) {
     out.copies.back().source = source_number[box.source];
     out.copies.back().target = target_number[box.target];
   }
+  for (const PadBox& pad : tile.pads) {
+    if (!wanted[pad.box.target]) continue;
+    out.pads.push_back(pad);
+    out.pads.back().box.target = target_number[pad.box.target];
+  }
   return out;
 }
 

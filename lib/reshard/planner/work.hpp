@@ -19,6 +19,8 @@ struct WorkTensor {
 
   bool converts() const { return source_element_bytes != target_element_bytes || changes_dtype; }
   bool changes_dtype = false;
+  /// By dim: the element that its temporary padding holds, of target_element_bytes; empty for zero bytes.
+  std::vector<std::vector<std::byte>> pad_values;
 };
 
 /// Tile `number` of tensor `tensor`.

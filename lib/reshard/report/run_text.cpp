@@ -18,6 +18,18 @@ std::int64_t most_of(const std::vector<std::int64_t>& values) {
   return out;
 }
 
+/// Files of the source that are neither tensors nor named as side files.
+std::vector<std::string> other_files(const pipeline::PlanHeader& plan, const pipeline::RunResult& result) {
+  std::vector<std::string> out;
+  for (const std::string& file : plan.ignored_files) {
+    const auto is_file = [&](const std::vector<std::string>& known) {
+      return std::find(known.begin(), known.end(), file) != known.end();
+    };
+    if (!is_file(result.side_files) && !is_file(result.side_files_left)) out.push_back(file);
+  }
+  return out;
+}
+
 std::string stages_text(const pipeline::RunResult& result) {
   std::string out;
   for (std::size_t s = 0; s < result.stages.size(); ++s)
@@ -53,6 +65,8 @@ std::string run_text(const pipeline::PlanHeader& plan, const pipeline::RunResult
   if (!result.side_files_left.empty())
     out += labelled("not copied", names_text(result.side_files_left, kNames) +
                                       ": loaders such as from_pretrained need them (--copy-side-files)");
+  if (const std::vector<std::string> others = other_files(plan, result); !others.empty())
+    out += labelled("ignored", names_text(others, kNames) + " in the source");
   out += left_out_text(plan);
   return out + warnings_text(plan.warnings);
 }

@@ -132,3 +132,22 @@ TEST_CASE("a manifest's mesh and views stand in where the source leaves its axes
   CHECK(plan.source.mesh.axes() == std::vector<Axis>{{"tp", 8}});
   CHECK_FALSE(plan.source.has_view("expert"));
 }
+
+TEST_CASE("ranks and views of a manifest stand in beside axes of the source's own") {
+  PlanOptions options;
+  options.manifest_source =
+      read_side(parse_json(R"({"axes": ["dp=2", "tp=2"], "ranks": [1, 0, 2, 3], "views": {"expert": ["ep=4"]}})", "m"),
+                Role::kSource, "m");
+  const ParallelPlan plan = with_sides("{axes: [pp=1, dp=2, tp=2]}", "{}", options);
+  CHECK(plan.source.axes_given);
+  CHECK(plan.source.mesh.axes() == std::vector<Axis>{{"pp", 1}, {"dp", 2}, {"tp", 2}});
+  CHECK(plan.source.mesh.ranks() == std::vector<layout::Index>{1, 0, 2, 3});
+  CHECK(plan.source.has_view("expert"));
+}
+
+TEST_CASE("the path of a source is found before the plan is read") {
+  const auto path = [](const std::string& text) { return read_source_path(text, Notation::kYaml, "p"); };
+  CHECK(path("source: {path: \"a/${n}\"}\nvars: {n: 3}\n") == "a/3");
+  CHECK(path("source: {axes: [tp=2]}\n") == std::nullopt);
+  CHECK(path("source: [}") == std::nullopt);
+}

@@ -134,6 +134,7 @@ TEST_CASE("a run tells what was written where, how fast, and what was left") {
   plan.dropped = {"extra"};
   plan.dropped_unmatched = 1;
   plan.unused_optional_rules = 1;
+  plan.ignored_files = {"config.json", "model-2.safetensors", "tokenizer.json"};
   plan.warnings = {{"W_METADATA", "src", "", "left out"}};
   pipeline::RunResult result;
   result.target = "/data/out";
@@ -159,6 +160,7 @@ TEST_CASE("a run tells what was written where, how fast, and what was left") {
   copied     tokenizer.json
   not copied config.json: loaders such as from_pretrained need them
              (--copy-side-files)
+  ignored    model-2.safetensors in the source
   left out   1 tensor of the source (1 that no rule matches): extra
   unused     1 rule matched nothing
 warning: W_METADATA: src: left out
