@@ -14,7 +14,9 @@
 namespace reshard::app {
 namespace {
 
-[[noreturn]] void usage_error(std::string message) { throw Error(Issue{ErrorCode::kUsage, "", "", std::move(message)}); }
+[[noreturn]] void usage_error(std::string message) {
+  throw Error(Issue{ErrorCode::kUsage, "", "", std::move(message)});
+}
 
 std::pair<std::string, std::int64_t> parse_set(const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -48,18 +50,23 @@ void add_planning(CLI::App& command, PlanningOptions& options) {
   command.add_option("--source", options.source, "Checkpoint to read; wins over the plan's path");
   command.add_option("--target", options.target, "Directory to write; wins over the plan's path");
   command
-      .add_option("--transport", options.transport,
-                  "How bytes get from reader to writer: auto, direct (every process reads what it writes) or mpi (each byte "
-                  "is read once and sent on)")
+      .add_option(
+          "--transport", options.transport,
+          "How bytes get from reader to writer: auto, direct (every process reads what it writes) or mpi (each byte "
+          "is read once and sent on)")
       ->check(CLI::IsMember({"auto", "direct", "mpi", "nccl"}))
       ->capture_default_str();
   command
-      .add_option("--memory", options.memory, "Bound per process on all buffers that hold tensor bytes, as 512MiB or 2GB")
+      .add_option("--memory", options.memory,
+                  "Bound per process on all buffers that hold tensor bytes, as 512MiB or 2GB")
       ->capture_default_str();
   command.add_flag("--allow-extra", options.allow_extra, "Leave out tensors that no rule matches (unmatched: drop)");
-  command.add_flag("--allow-missing", options.allow_missing, "Rules that match nothing are no error (every rule optional)");
-  command.add_option("--set", options.sets, "Set a variable of the plan: name=value; may be repeated")->allow_extra_args(false);
-  command.add_option("--target-format", options.target_format, "Format to write; wins over the plan: hdf5 or safetensors");
+  command.add_flag("--allow-missing", options.allow_missing,
+                   "Rules that match nothing are no error (every rule optional)");
+  command.add_option("--set", options.sets, "Set a variable of the plan: name=value; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("--target-format", options.target_format,
+                     "Format to write; wins over the plan: hdf5 or safetensors");
 }
 
 pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const CommonOptions& common) {
@@ -79,7 +86,8 @@ pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const 
                       "--transport nccl: this build has no GPU support; choose auto, direct or mpi"});
   out.transport = transport->second;
   const std::optional<std::int64_t> memory = plan::parse_size(planning.memory);
-  if (!memory || *memory <= 0) usage_error(fmt::format("--memory {}: expected a size: {}", planning.memory, plan::kSizeForms));
+  if (!memory || *memory <= 0)
+    usage_error(fmt::format("--memory {}: expected a size: {}", planning.memory, plan::kSizeForms));
   out.memory_bytes = *memory;
   out.allow_external = common.allow_external;
   return out;

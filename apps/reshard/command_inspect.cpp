@@ -21,7 +21,8 @@ class InspectCommand : public Command {
     exchange::agreed(communicator, [&] {
       if (communicator.rank() != 0) return;
       const pipeline::Inspection inspection = pipeline::inspect(path_, known_formats(), common.allow_external);
-      print_result(common, common.report == Report::kJson ? report::inspect_json(inspection) : report::inspect_text(inspection));
+      print_result(
+          common, common.report == Report::kJson ? report::inspect_json(inspection) : report::inspect_text(inspection));
     });
     return 0;
   }
@@ -33,6 +34,8 @@ class InspectCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> inspect_command(CLI::App& app) { return std::make_unique<InspectCommand>(app); }
+std::unique_ptr<Command> inspect_command(CLI::App& app) {
+  return std::make_unique<InspectCommand>(app);
+}
 
 }  // namespace reshard::app

@@ -49,7 +49,8 @@ class PlanCommand : public Command {
     pipeline::LoadedPlan loaded = pipeline::load_plan(options);
     const pipeline::Formats formats = known_formats();
     if (check_) {
-      if (common.report == Report::kText) print_result(common, fmt::format("{}: the plan is well formed\n", planning_.plan_file));
+      if (common.report == Report::kText)
+        print_result(common, fmt::format("{}: the plan is well formed\n", planning_.plan_file));
       return;
     }
     const std::unique_ptr<pipeline::Prepared> prepared = pipeline::prepare(std::move(loaded), options, formats);
@@ -67,6 +68,8 @@ class PlanCommand : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> plan_command(CLI::App& app) { return std::make_unique<PlanCommand>(app); }
+std::unique_ptr<Command> plan_command(CLI::App& app) {
+  return std::make_unique<PlanCommand>(app);
+}
 
 }  // namespace reshard::app

@@ -22,7 +22,9 @@ class RunCommand : public Command {
     parser_ = app.add_subcommand("run", "Reshard a checkpoint; under mpirun or alone");
     add_planning(*parser_, planning_);
     add_common(*parser_, common);
-    parser_->add_option("--threads", threads_, "Worker threads per process (default: the node's cores shared among its processes, at most 8)")
+    parser_
+        ->add_option("--threads", threads_,
+                     "Worker threads per process (default: the node's cores shared among its processes, at most 8)")
         ->check(CLI::PositiveNumber);
     parser_->add_flag("--overwrite", overwrite_, "Replace an existing target once the new one is complete");
     parser_->add_flag("--copy-side-files", copy_side_files_,
@@ -59,7 +61,8 @@ class RunCommand : public Command {
     }
     if (!first) return 0;
     const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
-    print_result(common, common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
+    print_result(common,
+                 common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
     return 0;
   }
 

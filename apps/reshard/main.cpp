@@ -32,7 +32,8 @@ constexpr const char* kFooter = R"(Exit codes:
 std::string version_text() {
   std::string mpi = mpi_version();
   if (const std::size_t end = mpi.find_first_of(",\n"); end != std::string::npos) mpi.erase(end);
-  return fmt::format("reshard {}\nHDF5 {}\nMPI: {}\nCUDA: not built in\nNCCL: not built in", RESHARD_VERSION, format::hdf5_version(), mpi);
+  return fmt::format("reshard {}\nHDF5 {}\nMPI: {}\nCUDA: not built in\nNCCL: not built in", RESHARD_VERSION,
+                     format::hdf5_version(), mpi);
 }
 
 /// Text to standard error, JSON where the result would have gone.
@@ -70,7 +71,8 @@ int run_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return first ? app.exit(error) : 0;  // --help, --version
     if (first)
-      fmt::print(stderr, "reshard: {}\n", to_line(Issue{ErrorCode::kUsage, "", "", fmt::format("{} (see reshard --help)", error.what())}));
+      fmt::print(stderr, "reshard: {}\n",
+                 to_line(Issue{ErrorCode::kUsage, "", "", fmt::format("{} (see reshard --help)", error.what())}));
     return static_cast<int>(Exit::kUsage);
   }
   for (const std::unique_ptr<Command>& command : commands) {
@@ -98,8 +100,7 @@ int run_command_line(int argc, char** argv) {
 }  // namespace reshard::app
 
 int main(int argc, char** argv) {
-  if (argc > 1 && argv[1] == reshard::format::kHdf5ChildArgument)
-    return reshard::format::run_hdf5_child(argc, argv);
+  if (argc > 1 && argv[1] == reshard::format::kHdf5ChildArgument) return reshard::format::run_hdf5_child(argc, argv);
   try {
     return reshard::app::run_command_line(argc, argv);
   } catch (const std::exception& error) {

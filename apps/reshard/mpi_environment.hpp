@@ -1,5 +1,6 @@
 #pragma once
-// MPI's life in this process: none without a launcher (starting it alone costs half a second), else from here to the end.
+// MPI's life in this process: none without a launcher (starting it alone costs half a second), else from here to the
+// end.
 
 #include <memory>
 

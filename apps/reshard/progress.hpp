@@ -1,5 +1,6 @@
 #pragma once
-// Bytes done, speed and time left, on standard error: one line rewritten on a terminal, a line every ten seconds elsewhere.
+// Bytes done, speed and time left, on standard error: one line rewritten on a terminal, a line every ten seconds
+// elsewhere.
 
 #include <atomic>
 #include <cstdint>

@@ -7,7 +7,9 @@ namespace {
 
 volatile std::sig_atomic_t caught_signal = 0;  // the one thing a signal handler may touch
 
-extern "C" void on_signal(int number) { caught_signal = number; }
+extern "C" void on_signal(int number) {
+  caught_signal = number;
+}
 
 }  // namespace
 

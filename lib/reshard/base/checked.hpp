@@ -42,6 +42,8 @@ inline std::int64_t checked_product(std::span<const std::int64_t> extents) {
 }
 
 /// ceil(a / b) for a >= 0, b > 0.
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return a / b + (a % b != 0 ? 1 : 0);
+}
 
 }  // namespace reshard

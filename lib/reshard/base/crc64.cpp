@@ -18,7 +18,9 @@ constexpr std::uint64_t kOne = std::uint64_t{1} << 63;
 constexpr std::uint64_t kPolynomial = 0xc96c5795d7870f42;  // 42F0E1EBA9EA3693 reflected, x^64 implied
 
 /// a * x modulo the polynomial.
-constexpr std::uint64_t times_x(std::uint64_t a) { return (a >> 1) ^ ((a & 1) != 0 ? kPolynomial : 0); }
+constexpr std::uint64_t times_x(std::uint64_t a) {
+  return (a >> 1) ^ ((a & 1) != 0 ? kPolynomial : 0);
+}
 
 /// Bit by bit: 64 steps. Used where the processor has no carry-less multiplication, and to build constants.
 constexpr std::uint64_t multiply_bits(std::uint64_t a, std::uint64_t b) {
@@ -113,7 +115,9 @@ std::uint64_t multiply(std::uint64_t a, std::uint64_t b) {
 
 #else
 
-std::uint64_t multiply(std::uint64_t a, std::uint64_t b) { return multiply_bits(a, b); }
+std::uint64_t multiply(std::uint64_t a, std::uint64_t b) {
+  return multiply_bits(a, b);
+}
 
 #endif
 
@@ -137,7 +141,9 @@ std::uint64_t shift(std::uint64_t register_value, std::int64_t bytes) {
 
 Shift::Shift(std::int64_t bytes) : factor_(power(bytes)) {}
 
-std::uint64_t Shift::operator()(std::uint64_t register_value) const { return multiply(register_value, factor_); }
+std::uint64_t Shift::operator()(std::uint64_t register_value) const {
+  return multiply(register_value, factor_);
+}
 
 std::uint64_t finish(std::uint64_t register_value, std::int64_t bytes) {
   return ~(register_value ^ shift(~std::uint64_t{0}, bytes));
@@ -147,6 +153,8 @@ std::uint64_t digest(std::span<const std::byte> bytes) {
   return crc64_ecma_refl(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }
 
-std::string to_hex(std::uint64_t digest) { return fmt::format("{:016x}", digest); }
+std::string to_hex(std::uint64_t digest) {
+  return fmt::format("{:016x}", digest);
+}
 
 }  // namespace reshard::crc64

@@ -44,9 +44,13 @@ const DtypeEntry& entry(Dtype dtype) {
 
 }  // namespace
 
-std::int64_t size_bytes(Dtype dtype) { return entry(dtype).bytes; }
+std::int64_t size_bytes(Dtype dtype) {
+  return entry(dtype).bytes;
+}
 
-std::string_view name(Dtype dtype) { return entry(dtype).name; }
+std::string_view name(Dtype dtype) {
+  return entry(dtype).name;
+}
 
 std::optional<Dtype> dtype_from_name(std::string_view name) {
   for (const DtypeEntry& e : kDtypes)

@@ -79,7 +79,9 @@ std::string line(std::string_view code, const std::string& where, const std::str
 
 }  // namespace
 
-std::string_view code_name(ErrorCode code) { return entry(code).name; }
+std::string_view code_name(ErrorCode code) {
+  return entry(code).name;
+}
 
 ErrorCode code_from_name(std::string_view name) {
   for (const CodeEntry& e : kCodes)
@@ -87,7 +89,9 @@ ErrorCode code_from_name(std::string_view name) {
   return ErrorCode::kInternal;
 }
 
-Exit default_exit(ErrorCode code) { return entry(code).exit; }
+Exit default_exit(ErrorCode code) {
+  return entry(code).exit;
+}
 
 std::string escaped(std::string_view text) {
   std::string out;
@@ -130,6 +134,8 @@ Error::Error(Exit exit, std::vector<Issue> issues) : issues_(std::move(issues)),
   }
 }
 
-void internal_error(std::string message) { throw Error(Issue{ErrorCode::kInternal, "", "", std::move(message)}); }
+void internal_error(std::string message) {
+  throw Error(Issue{ErrorCode::kInternal, "", "", std::move(message)});
+}
 
 }  // namespace reshard

@@ -37,8 +37,7 @@ void io_error(const fs::path& path, std::string_view action, int error_number) {
       Issue{ErrorCode::kIo, path.string(), "", fmt::format("cannot {}: {}", action, std::strerror(error_number))});
 }
 
-File::File(File&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
+File::File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
 
 File& File::operator=(File&& other) noexcept {
   if (this != &other) {
@@ -49,7 +48,9 @@ File& File::operator=(File&& other) noexcept {
   return *this;
 }
 
-File::~File() { close_quietly(descriptor_); }
+File::~File() {
+  close_quietly(descriptor_);
+}
 
 File File::open_to_read(const fs::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -49,7 +49,12 @@ class CountingIterator {
 class StrictSax : public nlohmann::json_sax<nlohmann::json> {
  public:
   StrictSax(std::string_view text, std::string_view source, JsonLimits limits, JsonHandler& handler)
-      : text_(text), source_(source), limits_(limits), handler_(handler), next_(text.data()), line_start_(text.data()) {}
+      : text_(text),
+        source_(source),
+        limits_(limits),
+        handler_(handler),
+        next_(text.data()),
+        line_start_(text.data()) {}
 
   const char** cursor() { return &cursor_; }
 
@@ -93,7 +98,8 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& value) override {
     const Position at = token();
     if (!keys_.back().insert(value).second)
-      throw Error(Issue{ErrorCode::kDupKey, place(at), "", fmt::format("the key {} is given twice", json_string(value))});
+      throw Error(
+          Issue{ErrorCode::kDupKey, place(at), "", fmt::format("the key {} is given twice", json_string(value))});
     handler_.on_key(value, at);
     return true;
   }
@@ -127,12 +133,12 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  /// Where the token that has just been read begins: the first character behind the last token that is neither blank nor
-  /// a separator.
+  /// Where the token that has just been read begins: the first character behind the last token that is neither blank
+  /// nor a separator.
   Position token() {
     const char* const end = text_.data() + text_.size();
-    while (next_ < end && (*next_ == ' ' || *next_ == '\t' || *next_ == '\n' || *next_ == '\r' || *next_ == ',' ||
-                           *next_ == ':')) {
+    while (next_ < end &&
+           (*next_ == ' ' || *next_ == '\t' || *next_ == '\n' || *next_ == '\r' || *next_ == ',' || *next_ == ':')) {
       if (*next_ == '\n') {
         ++line_;
         line_start_ = next_ + 1;
@@ -231,7 +237,8 @@ class TreeBuilder : public JsonHandler {
 
 void parse_json(std::string_view text, std::string_view source, JsonLimits limits, JsonHandler& handler) {
   if (text.substr(0, 3) == "\xef\xbb\xbf")
-    throw Error(Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", source), "", "begins with a byte order mark; remove it"});
+    throw Error(
+        Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", source), "", "begins with a byte order mark; remove it"});
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
     throw Error(Issue{ErrorCode::kSyntax, std::string(source), "", fmt::format("byte {} is NUL: not text", nul)});
   StrictSax sax(text, source, limits, handler);

@@ -75,6 +75,8 @@ std::string canonical_json(const Value& value) {
   return out;
 }
 
-bool same(const Value& a, const Value& b) { return canonical_json(a) == canonical_json(b); }
+bool same(const Value& a, const Value& b) {
+  return canonical_json(a) == canonical_json(b);
+}
 
 }  // namespace reshard

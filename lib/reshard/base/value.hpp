@@ -2,8 +2,8 @@
 // The one data model of every text input: JSON's values, with the place each was written at. JSON (base/json.hpp) and
 // YAML (plan/yaml.hpp) both end here, so that the two forms of a plan cannot differ in meaning.
 //
-// Integers and floats are different kinds: 4 is an integer, 4.0 is not. Keys of an object are unique (the readers refuse
-// repeated ones) and keep the order they were written in.
+// Integers and floats are different kinds: 4 is an integer, 4.0 is not. Keys of an object are unique (the readers
+// refuse repeated ones) and keep the order they were written in.
 
 #include <cstdint>
 #include <string>

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +13,9 @@ namespace reshard::exchange {
 namespace {
 
 /// Fields are written as "<length>:<bytes>", so that any text passes.
-void put(std::string& out, std::string_view field) { out += fmt::format("{}:{}", field.size(), field); }
+void put(std::string& out, std::string_view field) {
+  out += fmt::format("{}:{}", field.size(), field);
+}
 
 std::string take(std::string_view& in) {
   std::size_t length = 0;

@@ -26,6 +26,8 @@ class Alone : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> alone() { return std::make_unique<Alone>(); }
+std::unique_ptr<Communicator> alone() {
+  return std::make_unique<Alone>();
+}
 
 }  // namespace reshard::exchange

@@ -74,12 +74,18 @@ void copy_runs(const Walk& walk, const std::byte* from, std::byte* to) {
     for_each_run(walk, [&](Index a, Index b) { std::memcpy(to + b, from + a, sizeof fixed); });
   };
   switch (bytes) {
-    case 1: return copy(std::array<std::byte, 1>{});
-    case 2: return copy(std::array<std::byte, 2>{});
-    case 4: return copy(std::array<std::byte, 4>{});
-    case 8: return copy(std::array<std::byte, 8>{});
-    case 16: return copy(std::array<std::byte, 16>{});
-    default: for_each_run(walk, [&](Index a, Index b) { std::memcpy(to + b, from + a, bytes); });
+    case 1:
+      return copy(std::array<std::byte, 1>{});
+    case 2:
+      return copy(std::array<std::byte, 2>{});
+    case 4:
+      return copy(std::array<std::byte, 4>{});
+    case 8:
+      return copy(std::array<std::byte, 8>{});
+    case 16:
+      return copy(std::array<std::byte, 16>{});
+    default:
+      for_each_run(walk, [&](Index a, Index b) { std::memcpy(to + b, from + a, bytes); });
   }
 }
 
@@ -87,7 +93,9 @@ Index stride_of(const layout::CopyDim& dim, Side side) {
   return side == Side::kSource ? dim.source_stride : dim.target_stride;
 }
 
-Index offset_of(const CopyBox& box, Side side) { return side == Side::kSource ? box.source_offset : box.target_offset; }
+Index offset_of(const CopyBox& box, Side side) {
+  return side == Side::kSource ? box.source_offset : box.target_offset;
+}
 
 /// Row-major strides of the box itself, in elements.
 std::vector<Index> packed_strides(const CopyBox& box) {
@@ -100,7 +108,8 @@ std::vector<Index> packed_strides(const CopyBox& box) {
   return out;
 }
 
-/// Register of the steps `level - 1 .. 0` from `at` on, as of the end of the last run. Walk place b is the logical tensor.
+/// Register of the steps `level - 1 .. 0` from `at` on, as of the end of the last run. Walk place b is the logical
+/// tensor.
 std::uint64_t walk_register(const Walk& walk, const std::vector<crc64::Shift>& shifts, std::size_t level,
                             const std::byte* at) {
   if (level == 0) return crc64::raw(0, {at, static_cast<std::size_t>(walk.run_bytes)});
@@ -161,8 +170,8 @@ std::uint64_t box_register(const CopyBox& box, Side side, std::int64_t element_b
 std::uint64_t packed_register(const CopyBox& box, std::int64_t element_bytes, std::span<const std::byte> packed,
                               Index tensor_elements) {
   const std::vector<Index> strides = packed_strides(box);
-  const Walk walk = make_walk(
-      box, element_bytes, [&](std::size_t i) { return std::pair(strides[i], box.dims[i].logical_stride); });
+  const Walk walk =
+      make_walk(box, element_bytes, [&](std::size_t i) { return std::pair(strides[i], box.dims[i].logical_stride); });
   return register_of(box, walk, element_bytes, packed.data(), tensor_elements);
 }
 

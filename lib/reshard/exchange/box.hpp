@@ -16,7 +16,8 @@ using layout::Index;
 enum class Side { kSource, kTarget };
 
 /// From the source buffer to the target buffer; both begin at element 0 of their part.
-void move_box(const CopyBox& box, std::int64_t element_bytes, std::span<const std::byte> source, std::span<std::byte> target);
+void move_box(const CopyBox& box, std::int64_t element_bytes, std::span<const std::byte> source,
+              std::span<std::byte> target);
 
 /// From a buffer to `packed`: box.elements() elements in row-major order of the box.
 void pack_box(const CopyBox& box, Side side, std::int64_t element_bytes, std::span<const std::byte> buffer,
@@ -26,9 +27,9 @@ void pack_box(const CopyBox& box, Side side, std::int64_t element_bytes, std::sp
 void unpack_box(const CopyBox& box, Side side, std::int64_t element_bytes, std::span<const std::byte> packed,
                 std::span<std::byte> buffer);
 
-/// The box's share in the raw CRC-64 register of its tensor (`tensor_elements` elements): the XOR over all boxes of a tensor,
-/// finished, is its digest (base/crc64.hpp). Horner's rule over the gaps of the box: about 20 ns per contiguous run plus
-/// the bytes at the library's speed.
+/// The box's share in the raw CRC-64 register of its tensor (`tensor_elements` elements): the XOR over all boxes of a
+/// tensor, finished, is its digest (base/crc64.hpp). Horner's rule over the gaps of the box: about 20 ns per contiguous
+/// run plus the bytes at the library's speed.
 std::uint64_t box_register(const CopyBox& box, Side side, std::int64_t element_bytes, std::span<const std::byte> buffer,
                            Index tensor_elements);
 

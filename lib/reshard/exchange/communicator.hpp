@@ -1,8 +1,8 @@
 #pragma once
 // The processes of one run. One process alone needs no MPI (Alone); several talk through MPI (exchange/mpi).
 //
-// Every call but `raise_alarm`, `alarm_raised` and `abort` is collective: all processes call it in the same order, from one thread.
-// Errors: kTransport where the library fails; the caller then ends the job with `abort`.
+// Every call but `raise_alarm`, `alarm_raised` and `abort` is collective: all processes call it in the same order, from
+// one thread. Errors: kTransport where the library fails; the caller then ends the job with `abort`.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,8 +37,8 @@ class Communicator {
   virtual void all_xor(std::span<std::uint64_t> values) = 0;
   /// Element-wise sum over all processes.
   virtual void all_sum(std::span<std::int64_t> values) = 0;
-  /// One round: at most one message per peer and direction, none to oneself; sizes agree on both ends. Messages larger than 1 GiB
-  /// are refused (kInternal): the planner cuts rounds below that.
+  /// One round: at most one message per peer and direction, none to oneself; sizes agree on both ends. Messages larger
+  /// than 1 GiB are refused (kInternal): the planner cuts rounds below that.
   virtual void exchange(std::span<const Message> sends, std::span<const Message> receives) = 0;
   /// Tells the others, without waiting, that this process has failed and they should come to the next agreement.
   virtual void raise_alarm() = 0;
@@ -46,15 +46,16 @@ class Communicator {
   virtual bool alarm_raised() = 0;
   /// Takes in every alarm sent; called by all in `agree`, after which alarm_raised() is false.
   virtual void clear_alarms() = 0;
-  /// Ends all processes at once with this exit code: for failed transports and failed allocations, where no agreement is possible.
+  /// Ends all processes at once with this exit code: for failed transports and failed allocations, where no agreement
+  /// is possible.
   [[noreturn]] virtual void abort(Exit exit) = 0;
 };
 
 /// One process, no MPI.
 std::unique_ptr<Communicator> alone();
 
-/// Ends a phase: if any process brings an error, all throw the same one: the issues of all processes, equal ones once, prefixed with
-/// the process where only some have them, and the exit code of the lowest failing process. Collective.
+/// Ends a phase: if any process brings an error, all throw the same one: the issues of all processes, equal ones once,
+/// prefixed with the process where only some have them, and the exit code of the lowest failing process. Collective.
 void agree(Communicator& communicator, const Error* error);
 
 /// Runs `phase` and agrees on its outcome. Collective.

@@ -34,11 +34,16 @@ void convert_all(std::span<const std::byte> in, std::span<std::byte> out) {
 template <typename From>
 void convert_from(std::span<const std::byte> in, Dtype to, std::span<std::byte> out) {
   switch (to) {
-    case Dtype::kF64: return convert_all<From, F64>(in, out);
-    case Dtype::kF32: return convert_all<From, F32>(in, out);
-    case Dtype::kF16: return convert_all<From, F16>(in, out);
-    case Dtype::kBf16: return convert_all<From, Bf16>(in, out);
-    default: internal_error("conversion to a dtype that is none of f64, f32, f16, bf16");
+    case Dtype::kF64:
+      return convert_all<From, F64>(in, out);
+    case Dtype::kF32:
+      return convert_all<From, F32>(in, out);
+    case Dtype::kF16:
+      return convert_all<From, F16>(in, out);
+    case Dtype::kBf16:
+      return convert_all<From, Bf16>(in, out);
+    default:
+      internal_error("conversion to a dtype that is none of f64, f32, f16, bf16");
   }
 }
 
@@ -46,11 +51,16 @@ void convert_from(std::span<const std::byte> in, Dtype to, std::span<std::byte> 
 
 void convert(Dtype from, std::span<const std::byte> in, Dtype to, std::span<std::byte> out) {
   switch (from) {
-    case Dtype::kF64: return convert_from<F64>(in, to, out);
-    case Dtype::kF32: return convert_from<F32>(in, to, out);
-    case Dtype::kF16: return convert_from<F16>(in, to, out);
-    case Dtype::kBf16: return convert_from<Bf16>(in, to, out);
-    default: internal_error("conversion from a dtype that is none of f64, f32, f16, bf16");
+    case Dtype::kF64:
+      return convert_from<F64>(in, to, out);
+    case Dtype::kF32:
+      return convert_from<F32>(in, to, out);
+    case Dtype::kF16:
+      return convert_from<F16>(in, to, out);
+    case Dtype::kBf16:
+      return convert_from<Bf16>(in, to, out);
+    default:
+      internal_error("conversion from a dtype that is none of f64, f32, f16, bf16");
   }
 }
 

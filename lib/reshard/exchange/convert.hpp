@@ -1,6 +1,7 @@
 #pragma once
-// Conversion between f64, f32, f16 and bf16: one rounding from the source value, to nearest even; overflow to infinity; subnormals
-// kept; NaN becomes a quiet NaN with its sign and the high bits of its payload (plan format section 4, `dtype`).
+// Conversion between f64, f32, f16 and bf16: one rounding from the source value, to nearest even; overflow to infinity;
+// subnormals kept; NaN becomes a quiet NaN with its sign and the high bits of its payload (plan format section 4,
+// `dtype`).
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace reshard::exchange {
 /// Converts out.size() / size_bytes(to) elements. Both dtypes are convertible and differ. Memory need not be aligned.
 void convert(Dtype from, std::span<const std::byte> in, Dtype to, std::span<std::byte> out);
 
-/// One value between IEEE-like binary formats given by their widths: the arithmetic behind `convert`, shared with device code.
-/// `bits` holds a value with `from_exponent` exponent and `from_mantissa` mantissa bits.
+/// One value between IEEE-like binary formats given by their widths: the arithmetic behind `convert`, shared with
+/// device code. `bits` holds a value with `from_exponent` exponent and `from_mantissa` mantissa bits.
 template <int kFromExponent, int kFromMantissa, int kToExponent, int kToMantissa>
 constexpr std::uint64_t convert_bits(std::uint64_t bits) {
   constexpr std::uint64_t one = 1;
@@ -63,7 +64,8 @@ constexpr std::uint64_t convert_bits(std::uint64_t bits) {
     rounded = mantissa >> drop;
     if (rest > half || (rest == half && (rounded & 1) != 0)) ++rounded;
   }
-  // A carry out of the mantissa moves into the exponent by itself: 1.11..1 rounds up to 10.0, a subnormal to the smallest normal.
+  // A carry out of the mantissa moves into the exponent by itself: 1.11..1 rounds up to 10.0, a subnormal to the
+  // smallest normal.
   const std::uint64_t biased = subnormal ? 0 : static_cast<std::uint64_t>(e + to_bias) - 1;
   if (!subnormal && e + to_bias >= static_cast<int>(to_exponent_mask)) return sign | to_exponent_mask << kToMantissa;
   const std::uint64_t out = (biased << kToMantissa) + rounded;

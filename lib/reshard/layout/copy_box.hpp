@@ -1,6 +1,6 @@
 #pragma once
-// One rectangle that moves: where its elements lie in a source buffer, in a target buffer and in the logical tensor. All numbers are
-// elements, so the same box serves a move that changes the element type.
+// One rectangle that moves: where its elements lie in a source buffer, in a target buffer and in the logical tensor.
+// All numbers are elements, so the same box serves a move that changes the element type.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,8 @@ struct CopyBox {
   Index source_offset = 0;
   Index target_offset = 0;
   Index logical_offset = 0;  ///< row-major position in the tensor
-  /// Whether this is the one copy of its elements that counts for the tensor's digest (the others go to replicas and overlaps).
+  /// Whether this is the one copy of its elements that counts for the tensor's digest (the others go to replicas and
+  /// overlaps).
   bool canonical = true;
   /// Outermost first. The last dim has stride 1 in all three places.
   std::vector<CopyDim> dims;
@@ -40,8 +41,8 @@ struct CopyBox {
   friend bool operator==(const CopyBox&, const CopyBox&) = default;
 };
 
-/// The same box with the fewest dims: extents of 1 dropped, dims joined that follow each other without a gap in all three
-/// places. A whole row shard of any rank becomes one dim.
+/// The same box with the fewest dims: extents of 1 dropped, dims joined that follow each other without a gap in all
+/// three places. A whole row shard of any rank becomes one dim.
 CopyBox flattened(CopyBox box);
 
 }  // namespace reshard::layout

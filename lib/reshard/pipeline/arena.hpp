@@ -1,6 +1,6 @@
 #pragma once
-// The one allocation that all tensor bytes of a worker pass through: taken once, cut up anew for every tile or round. So the memory bound
-// is the arena's size, and memory that was touched once is used again.
+// The one allocation that all tensor bytes of a worker pass through: taken once, cut up anew for every tile or round.
+// So the memory bound is the arena's size, and memory that was touched once is used again.
 
 #include <cstddef>
 #include <cstdint>

@@ -48,7 +48,8 @@ std::int64_t tile_bytes(const Tile& tile, const WorkTensor& work) {
   if (work.converts()) {
     planner::Index most = 0;
     for (const layout::CopyBox& box : tile.copies) most = std::max(most, box.elements());
-    out += planner::buffer_bytes(most * work.source_element_bytes) + planner::buffer_bytes(most * work.target_element_bytes);
+    out += planner::buffer_bytes(most * work.source_element_bytes) +
+           planner::buffer_bytes(most * work.target_element_bytes);
   }
   return out;
 }
@@ -59,9 +60,8 @@ class Worker {
 
   void run(TileId id) {
     const WorkTensor& work = job_.work[id.tensor];
-    const std::optional<Tile> share =
-        share_of(work.tiling->tile(id.number, work.sources), id.tensor, work, job_.targets, job_.communicator.rank(),
-                 job_.communicator.size());
+    const std::optional<Tile> share = share_of(work.tiling->tile(id.number, work.sources), id.tensor, work,
+                                               job_.targets, job_.communicator.rank(), job_.communicator.size());
     if (share) move(*share, id.tensor, work);
   }
 
@@ -81,8 +81,8 @@ class Worker {
     // Read side: digests in the buffers the files were read into, before anything is moved.
     std::vector<std::uint64_t> read_registers;
     for (const layout::CopyBox& box : copies)
-      read_registers.push_back(exchange::box_register(box, Side::kSource, work.source_element_bytes, sources[box.source],
-                                                      work.tiling->tensor_elements()));
+      read_registers.push_back(exchange::box_register(box, Side::kSource, work.source_element_bytes,
+                                                      sources[box.source], work.tiling->tensor_elements()));
     if (job_.hooks != nullptr)
       for (const std::span<std::byte> buffer : sources) job_.hooks->on_buffer(BufferStage::kRead, name, buffer);
 
@@ -109,8 +109,9 @@ class Worker {
       const layout::CopyBox& box = copies[c];
       const StageTimer timer(job_.ledger, Stage::kPack, box.elements() * work.target_element_bytes);
       if (work.converts()) {
-        const std::uint64_t as_read = std::exchange(
-            read_registers[c], convert_box(box, tensor, work, read_registers[c], sources[box.source], targets[box.target]));
+        const std::uint64_t as_read =
+            std::exchange(read_registers[c],
+                          convert_box(box, tensor, work, read_registers[c], sources[box.source], targets[box.target]));
         if (box.canonical) job_.ledger.add_source_tensor(tensor, as_read);
       } else if (!stays[c]) {
         exchange::move_box(box, work.source_element_bytes, sources[box.source], targets[box.target]);
@@ -136,10 +137,10 @@ class Worker {
     }
   }
 
-  /// Converts one box and returns the register of the converted elements. What is converted is checked against `as_read`, its register
-  /// in the read buffer.
-  std::uint64_t convert_box(const layout::CopyBox& box, std::size_t tensor, const WorkTensor& work, std::uint64_t as_read,
-                            std::span<const std::byte> source, std::span<std::byte> target) {
+  /// Converts one box and returns the register of the converted elements. What is converted is checked against
+  /// `as_read`, its register in the read buffer.
+  std::uint64_t convert_box(const layout::CopyBox& box, std::size_t tensor, const WorkTensor& work,
+                            std::uint64_t as_read, std::span<const std::byte> source, std::span<std::byte> target) {
     const std::int64_t mark = arena_.mark();
     const std::span<std::byte> packed = arena_.take(box.elements() * work.source_element_bytes);
     const std::span<std::byte> converted = arena_.take(box.elements() * work.target_element_bytes);
@@ -156,8 +157,8 @@ class Worker {
 
 }  // namespace
 
-DirectCost direct_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets, ProcessRank process,
-                       int processes) {
+DirectCost direct_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
+                       ProcessRank process, int processes) {
   DirectCost cost;
   const planner::TileList tiles(work);
   for (std::size_t i = 0; i < tiles.size(); ++i) {
@@ -166,7 +167,8 @@ DirectCost direct_cost(const std::vector<planner::WorkTensor>& work, const plann
     const std::optional<Tile> share =
         share_of(tensor.tiling->tile(id.number, tensor.sources), id.tensor, tensor, targets, process, processes);
     if (!share) continue;
-    for (const planner::SourcePart& part : share->sources) cost.bytes_read += read_bytes(part, tensor.source_element_bytes);
+    for (const planner::SourcePart& part : share->sources)
+      cost.bytes_read += read_bytes(part, tensor.source_element_bytes);
     cost.least_memory_bytes = std::max(cost.least_memory_bytes, tile_bytes(*share, tensor));
   }
   return cost;

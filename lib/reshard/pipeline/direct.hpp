@@ -1,7 +1,7 @@
 #pragma once
-// The direct transport: every process reads what its regions of the target need from the shared file system. No byte goes between
-// processes. Threads take tiles from one list; each tile is read, digested, moved, digested and written by one thread while it is in
-// its cache.
+// The direct transport: every process reads what its regions of the target need from the shared file system. No byte
+// goes between processes. Threads take tiles from one list; each tile is read, digested, moved, digested and written by
+// one thread while it is in its cache.
 
 #include "reshard/pipeline/job.hpp"
 
@@ -14,12 +14,12 @@ struct DirectCost {
 };
 
 /// Cost of one process's part. No file is touched.
-DirectCost direct_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets, ProcessRank process,
-                       int processes);
+DirectCost direct_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
+                       ProcessRank process, int processes);
 
-/// Moves this process's part. Not collective: another process's failure is noticed between tiles (Communicator::alarm_raised) and ends
-/// this one early; the caller agrees afterwards. `cost` is this process's. Returns the peak of staging memory.
-/// Errors: kIo, kFormat, kDigest, kInterrupted, kMemory.
+/// Moves this process's part. Not collective: another process's failure is noticed between tiles
+/// (Communicator::alarm_raised) and ends this one early; the caller agrees afterwards. `cost` is this process's.
+/// Returns the peak of staging memory. Errors: kIo, kFormat, kDigest, kInterrupted, kMemory.
 std::int64_t run_direct(const Job& job, const DirectCost& cost);
 
 }  // namespace reshard::pipeline

@@ -104,7 +104,8 @@ class Round {
 
   void write() {
     if (job_.hooks != nullptr)
-      for (const Slot& slot : receives_) job_.hooks->on_buffer(BufferStage::kReceived, name_of(slot.tile), received(slot));
+      for (const Slot& slot : receives_)
+        job_.hooks->on_buffer(BufferStage::kReceived, name_of(slot.tile), received(slot));
     parallel_for(job_.threads, writes_.size(), [&](std::size_t i) { write_part(writes_[i]); });
   }
 
@@ -154,8 +155,8 @@ class Round {
         sent_copies_.emplace_back(t, c);
         if (work.converts()) {
           converted_numbers_[t][c] = converted_.size();
-          converted_.push_back({t, c, arena_.take(box.elements() * work.source_element_bytes),
-                                arena_.take(packed_bytes(box, work))});
+          converted_.push_back(
+              {t, c, arena_.take(box.elements() * work.source_element_bytes), arena_.take(packed_bytes(box, work))});
         }
       }
       for (const ProcessRank writer : tile.writers[box.target]) {
@@ -201,7 +202,8 @@ class Round {
         const layout::CopyBox& box = copies_[write.tile][c];
         read_sum ^= registers_[write.tile][c];
         if (work.converts()) {
-          exchange::unpack_box(box, Side::kTarget, work.target_element_bytes, converted_of(write.tile, c), write.buffer);
+          exchange::unpack_box(box, Side::kTarget, work.target_element_bytes, converted_of(write.tile, c),
+                               write.buffer);
         } else {
           exchange::move_box(box, work.source_element_bytes, source_of(write.tile, box), write.buffer);
         }
@@ -241,7 +243,8 @@ class Round {
     return converted_[converted_numbers_[t][c]].converted;
   }
   std::span<std::byte> received(const Slot& slot) const {
-    const std::int64_t bytes = packed_bytes(copies_[slot.tile][slot.copy], work_of(slot.tile)) + planner::kRegisterBytes;
+    const std::int64_t bytes =
+        packed_bytes(copies_[slot.tile][slot.copy], work_of(slot.tile)) + planner::kRegisterBytes;
     return receive_buffers_[slot.peer].subspan(static_cast<std::size_t>(slot.offset), static_cast<std::size_t>(bytes));
   }
 
@@ -249,10 +252,10 @@ class Round {
   Arena& arena_;
   const std::vector<RoundTile>& tiles_;
   ProcessRank me_ = 0;
-  std::vector<std::vector<layout::CopyBox>> copies_;             // by tile
-  std::vector<std::vector<std::uint64_t>> registers_;            // by tile and copy: as this process has read it
-  std::vector<std::vector<std::size_t>> source_reads_;           // by tile and source part: number in reads_
-  std::vector<std::vector<std::size_t>> converted_numbers_;      // by tile and copy: number in converted_
+  std::vector<std::vector<layout::CopyBox>> copies_;         // by tile
+  std::vector<std::vector<std::uint64_t>> registers_;        // by tile and copy: as this process has read it
+  std::vector<std::vector<std::size_t>> source_reads_;       // by tile and source part: number in reads_
+  std::vector<std::vector<std::size_t>> converted_numbers_;  // by tile and copy: number in converted_
   std::vector<Read> reads_;
   std::vector<std::pair<std::size_t, std::size_t>> sent_copies_;  // (tile, copy) whose source this process reads
   std::vector<Converted> converted_;

@@ -1,6 +1,6 @@
 #pragma once
-// The exchange over a communicator: every true source byte is read by one process, packed, sent to those that write it, unpacked and
-// written, in lockstep rounds (planner/rounds.hpp).
+// The exchange over a communicator: every true source byte is read by one process, packed, sent to those that write it,
+// unpacked and written, in lockstep rounds (planner/rounds.hpp).
 
 #include <vector>
 
@@ -18,14 +18,14 @@ struct ExchangeCost {
 };
 
 /// Errors: kMemory where `bound_bytes` is too small for a tile, naming the least that works.
-ExchangeCost exchange_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets, int processes,
-                           std::int64_t bound_bytes);
+ExchangeCost exchange_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
+                           int processes, std::int64_t bound_bytes);
 
 /// What one process holds in a round at most: beyond this, larger rounds gain nothing.
 inline constexpr std::int64_t kRoundBytes = std::int64_t{64} << 20;
 
-/// Moves everything. Collective; an error of one process inside a round ends all after that round, with the same error. Returns the
-/// peak of this process's staging memory. Errors: kIo, kFormat, kDigest, kInterrupted, kTransport.
+/// Moves everything. Collective; an error of one process inside a round ends all after that round, with the same error.
+/// Returns the peak of this process's staging memory. Errors: kIo, kFormat, kDigest, kInterrupted, kTransport.
 std::int64_t run_exchanged(const Job& job, const ExchangeCost& cost);
 
 }  // namespace reshard::pipeline

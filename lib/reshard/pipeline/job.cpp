@@ -23,7 +23,8 @@ void check_interrupted(const Job& job) {
   if (job.interrupted == nullptr || *job.interrupted == 0) return;
   const int signal = *job.interrupted;
   throw Error(static_cast<Exit>(128 + signal),
-              {Issue{ErrorCode::kInterrupted, "", "", fmt::format("ended by signal {}; what was written is kept beside the target", signal)}});
+              {Issue{ErrorCode::kInterrupted, "", "",
+                     fmt::format("ended by signal {}; what was written is kept beside the target", signal)}});
 }
 
 bool reads_rows(const planner::SourcePart& part, std::int64_t element_bytes) {
@@ -61,7 +62,8 @@ std::vector<layout::CopyBox> buffer_copies(const planner::Tile& tile, std::int64
   return out;
 }
 
-void fill_padding(const planner::Tile& tile, std::size_t target, const planner::WorkTensor& work, std::span<std::byte> buffer) {
+void fill_padding(const planner::Tile& tile, std::size_t target, const planner::WorkTensor& work,
+                  std::span<std::byte> buffer) {
   for (const planner::PadBox& pad : tile.pads)
     if (pad.box.target == target && !work.pad_values[pad.dim].empty())
       exchange::move_box(pad.box, work.target_element_bytes, work.pad_values[pad.dim], buffer);
@@ -71,13 +73,15 @@ void check_target(const Job& job, std::size_t tensor, const planner::TargetPart&
                   std::uint64_t write_register) {
   job.ledger.count_check();
   if (read_register == write_register) return;
-  throw Error(Issue{ErrorCode::kDigest, "", job.bound.tensors[tensor].target_name,
-                    fmt::format("the bytes to be written for target rank {} (stored elements {} to {}) are not those that were read: "
-                                "memory was corrupted or the program is wrong; nothing is published",
-                                part.ranks.front(), part.first, part.first + part.elements)});
+  throw Error(Issue{
+      ErrorCode::kDigest, "", job.bound.tensors[tensor].target_name,
+      fmt::format("the bytes to be written for target rank {} (stored elements {} to {}) are not those that were read: "
+                  "memory was corrupted or the program is wrong; nothing is published",
+                  part.ranks.front(), part.first, part.first + part.elements)});
 }
 
-void write_target(const Job& job, std::size_t tensor, const planner::TargetPart& part, std::span<const std::byte> bytes) {
+void write_target(const Job& job, std::size_t tensor, const planner::TargetPart& part,
+                  std::span<const std::byte> bytes) {
   const StageTimer timer(job.ledger, Stage::kWrite, static_cast<std::int64_t>(bytes.size()));
   job.writer.write(part, tensor, job.work[tensor].target_element_bytes, bytes);
   if (job.progress_bytes != nullptr) *job.progress_bytes += static_cast<std::int64_t>(bytes.size());
@@ -90,7 +94,8 @@ std::uint64_t convert_packed(const Job& job, const layout::CopyBox& box, std::si
   job.ledger.count_check();
   if (exchange::packed_register(box, work.source_element_bytes, packed, work.tiling->tensor_elements()) != as_read)
     throw Error(Issue{ErrorCode::kDigest, "", bound.target_name,
-                      "the bytes to be converted are not those that were read: memory was corrupted or the program is wrong; nothing is "
+                      "the bytes to be converted are not those that were read: memory was corrupted or the program is "
+                      "wrong; nothing is "
                       "published"});
   exchange::convert(bound.source_dtype, packed, bound.target_dtype, converted);
   return exchange::packed_register(box, work.target_element_bytes, converted, work.tiling->tensor_elements());

@@ -45,8 +45,8 @@ struct Job {
 /// Throws kInterrupted (exit 128 + signal) when a signal has come.
 void check_interrupted(const Job& job);
 
-/// Reads one source part of a tile into `out`: the wanted columns of every row, `columns` apart, or, where rows are short, all from
-/// the first wanted element to the last, `row_elements` apart. Says which by `reads_rows`.
+/// Reads one source part of a tile into `out`: the wanted columns of every row, `columns` apart, or, where rows are
+/// short, all from the first wanted element to the last, `row_elements` apart. Says which by `reads_rows`.
 bool reads_rows(const planner::SourcePart& part, std::int64_t element_bytes);
 std::int64_t read_bytes(const planner::SourcePart& part, std::int64_t element_bytes);
 void read_part(const Job& job, std::size_t tensor, const planner::SourcePart& part, std::span<std::byte> out);
@@ -54,18 +54,22 @@ void read_part(const Job& job, std::size_t tensor, const planner::SourcePart& pa
 /// The copies of a tile with source offsets and pitches as read_part lays its buffers out, flattened.
 std::vector<layout::CopyBox> buffer_copies(const planner::Tile& tile, std::int64_t source_element_bytes);
 
-/// Fills the padding of a target part, the `target`-th of its tile, where it is not zero; zeros are the buffer's to have already.
-void fill_padding(const planner::Tile& tile, std::size_t target, const planner::WorkTensor& work, std::span<std::byte> buffer);
+/// Fills the padding of a target part, the `target`-th of its tile, where it is not zero; zeros are the buffer's to
+/// have already.
+void fill_padding(const planner::Tile& tile, std::size_t target, const planner::WorkTensor& work,
+                  std::span<std::byte> buffer);
 
-/// Digests of one target part from its own buffer against what was read for it. Errors: kDigest naming the tensor and ranks.
+/// Digests of one target part from its own buffer against what was read for it. Errors: kDigest naming the tensor and
+/// ranks.
 void check_target(const Job& job, std::size_t tensor, const planner::TargetPart& part, std::uint64_t read_register,
                   std::uint64_t write_register);
 
 /// Writes it and counts it as progress.
-void write_target(const Job& job, std::size_t tensor, const planner::TargetPart& part, std::span<const std::byte> bytes);
+void write_target(const Job& job, std::size_t tensor, const planner::TargetPart& part,
+                  std::span<const std::byte> bytes);
 
-/// Converts packed elements of a box to the target's dtype; returns the register of what came out. What goes in is checked against
-/// `as_read`, its register in the read buffer (kDigest).
+/// Converts packed elements of a box to the target's dtype; returns the register of what came out. What goes in is
+/// checked against `as_read`, its register in the read buffer (kDigest).
 std::uint64_t convert_packed(const Job& job, const layout::CopyBox& box, std::size_t tensor, std::uint64_t as_read,
                              std::span<const std::byte> packed, std::span<std::byte> converted);
 

@@ -1,6 +1,6 @@
 #pragma once
-// What a run has seen, as sums that do not depend on order, threads or processes: the raw CRC-64 registers of tensors and files
-// (base/crc64.hpp), bytes and seconds.
+// What a run has seen, as sums that do not depend on order, threads or processes: the raw CRC-64 registers of tensors
+// and files (base/crc64.hpp), bytes and seconds.
 
 #include <array>
 #include <atomic>
@@ -60,7 +60,8 @@ class Ledger {
   };
   Totals totals(exchange::Communicator& communicator) const {
     Totals out{load<std::uint64_t>(target_registers_), load<std::uint64_t>(source_registers_),
-               load<std::int64_t>(tensor_elements_), load<std::uint64_t>(file_registers_), load<std::int64_t>(file_bytes_), checks_.load()};
+               load<std::int64_t>(tensor_elements_),   load<std::uint64_t>(file_registers_),
+               load<std::int64_t>(file_bytes_),        checks_.load()};
     communicator.all_xor(out.target_registers);
     communicator.all_xor(out.source_registers);
     communicator.all_sum(out.tensor_elements);

@@ -19,9 +19,12 @@ using layout::Level;
 
 constexpr const char* name(layout::Fallback fallback) {
   switch (fallback) {
-    case layout::Fallback::kError: return "error";
-    case layout::Fallback::kReplicate: return "replicate";
-    case layout::Fallback::kRepeat: return "repeat";
+    case layout::Fallback::kError:
+      return "error";
+    case layout::Fallback::kReplicate:
+      return "replicate";
+    case layout::Fallback::kRepeat:
+      return "repeat";
   }
   return "";
 }
@@ -45,10 +48,17 @@ Json options_of(const Level& level) {
   }
   if (level.stride != 1) out["stride"] = level.stride;
   switch (level.split) {
-    case layout::Split::kEven: break;
-    case layout::Split::kBalanced: out["split"] = "balanced"; break;
-    case layout::Split::kChunk: out["split"] = "chunk"; break;
-    case layout::Split::kShares: out["split"] = level.shares; break;
+    case layout::Split::kEven:
+      break;
+    case layout::Split::kBalanced:
+      out["split"] = "balanced";
+      break;
+    case layout::Split::kChunk:
+      out["split"] = "chunk";
+      break;
+    case layout::Split::kShares:
+      out["split"] = level.shares;
+      break;
   }
   if (level.fallback != layout::Fallback::kError) out["fallback"] = name(level.fallback);
   if (level.layout == layout::SequenceLayout::kZigzag) out["layout"] = "zigzag";

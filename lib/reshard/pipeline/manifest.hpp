@@ -1,5 +1,6 @@
 #pragma once
-// reshard.json: what a finished target is (interface section 2). Written last; a directory without it is not a finished target.
+// reshard.json: what a finished target is (interface section 2). Written last; a directory without it is not a finished
+// target.
 
 #include <cstdint>
 #include <map>

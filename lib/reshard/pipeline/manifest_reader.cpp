@@ -31,8 +31,8 @@ class ManifestReader {
     const Value root = parse_json(read_text(out_.path, kManifestBytes), out_.path.string());
     check_schema(root);
     check_keys(root, "", "",
-               {"schema", "version", "tool", "plan_digest", "format", "axes", "ranks", "views", "files", "placements", "tensors",
-                "file_list"});
+               {"schema", "version", "tool", "plan_digest", "format", "axes", "ranks", "views", "files", "placements",
+                "tensors", "file_list"});
     out_.tool = text(root, "tool");
     out_.plan_digest = text(root, "plan_digest");
     digest_of(out_.plan_digest, "plan_digest", "");
@@ -86,10 +86,12 @@ class ManifestReader {
 
   void check_keys(const Value& object, const std::string& what, const std::string& tensor,
                   std::initializer_list<std::string_view> legal) const {
-    if (!object.is_object()) refuse(tensor, fmt::format("{} is a {}, expected a map", what.empty() ? "it" : what, object.kind()));
+    if (!object.is_object())
+      refuse(tensor, fmt::format("{} is a {}, expected a map", what.empty() ? "it" : what, object.kind()));
     for (const Value::Member& member : object.object())
       if (std::find(legal.begin(), legal.end(), member.key) == legal.end())
-        refuse(tensor, fmt::format("{}'{}' is no key of a manifest of version {}", what.empty() ? "" : what + ": ", member.key, kVersion));
+        refuse(tensor, fmt::format("{}'{}' is no key of a manifest of version {}", what.empty() ? "" : what + ": ",
+                                   member.key, kVersion));
   }
 
   void check_schema(const Value& root) const {

@@ -1,6 +1,7 @@
 #pragma once
-// reshard.json read back (interface section 2): what a finished target says of itself, so that it can be the source of the next run.
-// manifest.hpp writes it. Everything is checked that can be without the files: keys, kinds, ranges, placements.
+// reshard.json read back (interface section 2): what a finished target says of itself, so that it can be the source of
+// the next run. manifest.hpp writes it. Everything is checked that can be without the files: keys, kinds, ranges,
+// placements.
 
 #include <cstddef>
 #include <cstdint>

@@ -20,7 +20,8 @@ namespace {
 
 using planner::Index;
 
-/// Bytes of source and target that one tile touches: small enough to stay in a core's cache between reading and writing.
+/// Bytes of source and target that one tile touches: small enough to stay in a core's cache between reading and
+/// writing.
 constexpr std::int64_t kTileBytes = std::int64_t{1} << 20;
 /// Smaller ones are not tried, however little memory there is: their number alone would take longer than the move.
 constexpr std::int64_t kLeastTileBytes = std::int64_t{4} << 10;
@@ -45,10 +46,12 @@ std::string catalog_text(const SourceCheckpoint& source) {
 }
 
 /// A tensor of cumulative lengths: whole, from the lowest rank that has it.
-std::vector<Index> read_numbers(const SourceCheckpoint& source, bool allow_external, const planner::SourceTensor& tensor) {
+std::vector<Index> read_numbers(const SourceCheckpoint& source, bool allow_external,
+                                const planner::SourceTensor& tensor) {
   const planner::StoredRun& run = tensor.stored.front();
   if (run.dtype != Dtype::kI32 && run.dtype != Dtype::kI64)
-    throw Error(Issue{ErrorCode::kSeqLayout, "", tensor.name, fmt::format("holds {}, cumulative lengths are i32 or i64", name(run.dtype))});
+    throw Error(Issue{ErrorCode::kSeqLayout, "", tensor.name,
+                      fmt::format("holds {}, cumulative lengths are i32 or i64", name(run.dtype))});
   const std::int64_t element_bytes = size_bytes(run.dtype);
   const SourceLocation location = source.locate(run.first_rank, tensor.name);
   std::vector<std::byte> bytes(static_cast<std::size_t>(checked_mul(checked_product(run.shape), element_bytes)));
@@ -127,8 +130,8 @@ std::string mesh_text(const layout::Mesh& mesh) {
   return out;
 }
 
-/// Tiles as large as is useful; where memory does not hold what moving them takes, smaller ones. So what the least tiles take is the least
-/// memory that works.
+/// Tiles as large as is useful; where memory does not hold what moving them takes, smaller ones. So what the least
+/// tiles take is the least memory that works.
 void choose_transport(Prepared& prepared, const PrepareOptions& options) {
   std::int64_t tile_bytes = std::clamp(options.memory_bytes / kTilesInMemory, kLeastTileBytes, kTileBytes);
   while (true) {
@@ -165,9 +168,10 @@ void check_meshes(const plan::ParallelPlan& plan, const Manifest& manifest) {
   IssueList issues;
   const auto check = [&](const std::string& what, const layout::Mesh& ours, const layout::Mesh& theirs) {
     if (!same_mesh(ours, theirs))
-      issues.add({ErrorCode::kMeshWorld, plan.name, "",
-                  fmt::format("{} {} {}, but {} says {}", what, what == "axes" ? "of the source are" : "of the source is",
-                              mesh_text(ours), manifest.path.string(), mesh_text(theirs))});
+      issues.add(
+          {ErrorCode::kMeshWorld, plan.name, "",
+           fmt::format("{} {} {}, but {} says {}", what, what == "axes" ? "of the source are" : "of the source is",
+                       mesh_text(ours), manifest.path.string(), mesh_text(theirs))});
   };
   check("axes", plan.source.mesh, manifest.side.mesh);
   for (const plan::View& view : manifest.side.views)
@@ -230,14 +234,16 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
                                                    loaded.manifest ? &*loaded.manifest : nullptr);
   if (target_format == nullptr) target_format = &source.format();
 
-  auto prepared = std::make_unique<Prepared>(Prepared{std::move(plan), std::move(source), {}, {}, {}, {}, nullptr, {}, {}, {}});
+  auto prepared =
+      std::make_unique<Prepared>(Prepared{std::move(plan), std::move(source), {}, {}, {}, {}, nullptr, {}, {}, {}});
   prepared->bound = planner::bind(prepared->plan, prepared->source.catalog(), [&](const planner::SourceTensor& tensor) {
     return read_numbers(prepared->source, options.allow_external, tensor);
   });
   choose_sources(*prepared);
-  prepared->target = plan_target_files(prepared->plan.target, prepared->bound, *target_format, prepared->source.metadata());
-  prepared->map = std::make_unique<planner::TargetMap>(
-      prepared->target.map(prepared->bound.tensors.size(), options.processes));
+  prepared->target =
+      plan_target_files(prepared->plan.target, prepared->bound, *target_format, prepared->source.metadata());
+  prepared->map =
+      std::make_unique<planner::TargetMap>(prepared->target.map(prepared->bound.tensors.size(), options.processes));
   choose_transport(*prepared, options);
 
   const std::string text = canonical_json(prepared->plan.canonical) + '\n' + catalog_text(prepared->source) +

@@ -1,6 +1,7 @@
 #pragma once
-// Everything that comes before the first byte moves: the plan is read, the source's headers too, rules meet tensors, coverage is proved,
-// files are laid out, the transport is chosen. `plan` stops here; `run` goes on. Every process computes the same.
+// Everything that comes before the first byte moves: the plan is read, the source's headers too, rules meet tensors,
+// coverage is proved, files are laid out, the transport is chosen. `plan` stops here; `run` goes on. Every process
+// computes the same.
 
 #include <cstdint>
 #include <memory>
@@ -38,8 +39,8 @@ struct LoadedPlan {
   std::optional<Manifest> manifest = {};
 };
 
-/// The plan file's text read and checked on its own; the source is only looked at for a manifest, whose mesh the rules may be about.
-/// Errors: kUsage (cannot be opened), those of read_plan (exit 3), those of read_manifest.
+/// The plan file's text read and checked on its own; the source is only looked at for a manifest, whose mesh the rules
+/// may be about. Errors: kUsage (cannot be opened), those of read_plan (exit 3), those of read_manifest.
 LoadedPlan load_plan(const PrepareOptions& options);
 
 struct Prepared {

@@ -21,7 +21,8 @@ std::string default_files(layout::Index ranks, std::string_view extension) {
   return fmt::format("{}{}", ranks == 1 ? "model" : "rank-{rank:05}", extension);
 }
 
-RankFiles::RankFiles(std::string_view files, const plan::Side& side) : side_(side), template_(files, axis_names(side)) {}
+RankFiles::RankFiles(std::string_view files, const plan::Side& side)
+    : side_(side), template_(files, axis_names(side)) {}
 
 std::string RankFiles::of(layout::Index rank) const {
   plan::FileFields values;

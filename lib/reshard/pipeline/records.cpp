@@ -41,11 +41,14 @@ std::vector<StoredRun> joined(const std::vector<StoredRun>& runs, bool with_glob
 }
 
 const StoredRun* run_at(const std::vector<StoredRun>& runs, Index rank) {
-  const auto run = std::find_if(runs.begin(), runs.end(), [&](const StoredRun& candidate) { return rank <= candidate.last_rank; });
+  const auto run =
+      std::find_if(runs.begin(), runs.end(), [&](const StoredRun& candidate) { return rank <= candidate.last_rank; });
   return run == runs.end() || rank < run->first_rank ? nullptr : &*run;
 }
 
-std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 class Recorder {
  public:
@@ -65,8 +68,10 @@ class Recorder {
       }
     }
     for (const auto& [stored, entries] : by_stored_name)
-      add(ErrorCode::kFormat, entries.front()->first, fmt::format("is in the manifest, but no file has '{}'", escaped(stored)));
-    if (more_ > 0) issues_.add({ErrorCode::kFormat, manifest_.path.string(), "", fmt::format("{} more faults of this kind", more_)});
+      add(ErrorCode::kFormat, entries.front()->first,
+          fmt::format("is in the manifest, but no file has '{}'", escaped(stored)));
+    if (more_ > 0)
+      issues_.add({ErrorCode::kFormat, manifest_.path.string(), "", fmt::format("{} more faults of this kind", more_)});
     issues_.throw_if_any(Exit::kCheckpoint);
   }
 
@@ -97,15 +102,16 @@ class Recorder {
     for (std::size_t i = 1; i < expected.size(); ++i)
       if (expected[i].first_rank <= expected[i - 1].last_rank)
         return add(ErrorCode::kFormat, entries.front()->first,
-                   fmt::format("is not the only tensor stored as '{}' on rank {}", escaped(tensor.name), expected[i].first_rank));
+                   fmt::format("is not the only tensor stored as '{}' on rank {}", escaped(tensor.name),
+                               expected[i].first_rank));
     if (joined(expected, false) != joined(tensor.stored, false)) return add_difference(tensor, expected);
     for (const StoredRun& run : tensor.stored)
       for (Index rank = run.first_rank; run.global_shape && rank <= run.last_rank;) {
         const StoredRun& known = *run_at(expected, rank);
         if (known.global_shape != run.global_shape)
           return add(ErrorCode::kShape, tensor.name,
-                     fmt::format("has the global shape {} in the manifest, {} in the file of rank {}", shape_text(*known.global_shape),
-                                 shape_text(*run.global_shape), rank));
+                     fmt::format("has the global shape {} in the manifest, {} in the file of rank {}",
+                                 shape_text(*known.global_shape), shape_text(*run.global_shape), rank));
         rank = known.last_rank + 1;
       }
     tensor.stored = joined(expected, true);
@@ -119,22 +125,25 @@ class Recorder {
       if (wanted == nullptr && found == nullptr) continue;
       if (wanted == nullptr || found == nullptr)
         return add(ErrorCode::kFormat, tensor.name,
-                   fmt::format("is {} the file of rank {}, by the manifest it is {}", found == nullptr ? "not in" : "in", rank,
-                               found == nullptr ? "there" : "not there"));
+                   fmt::format("is {} the file of rank {}, by the manifest it is {}",
+                               found == nullptr ? "not in" : "in", rank, found == nullptr ? "there" : "not there"));
       if (wanted->dtype != found->dtype)
         return add(ErrorCode::kFormat, tensor.name,
-                   fmt::format("is {} in the file of rank {}, {} in the manifest", name(found->dtype), rank, name(wanted->dtype)));
+                   fmt::format("is {} in the file of rank {}, {} in the manifest", name(found->dtype), rank,
+                               name(wanted->dtype)));
       if (wanted->shape != found->shape)
-        return add(ErrorCode::kShape, tensor.name,
-                   fmt::format("is stored as {} in the file of rank {}; by the manifest it is {} of {}", shape_text(found->shape), rank,
-                               shape_text(wanted->shape), shape_text(*wanted->global_shape)));
+        return add(
+            ErrorCode::kShape, tensor.name,
+            fmt::format("is stored as {} in the file of rank {}; by the manifest it is {} of {}",
+                        shape_text(found->shape), rank, shape_text(wanted->shape), shape_text(*wanted->global_shape)));
     }
   }
 
   /// The number of the layout of a tensor among the recorded ones. Nothing after a fault.
   std::optional<std::size_t> layout_of(const std::pair<const std::string, ManifestTensor>& entry) {
     const ManifestTensor& tensor = entry.second;
-    const auto [known, added] = layouts_.try_emplace({tensor.placement, tensor.shape}, catalog_.recorded_layouts.size());
+    const auto [known, added] =
+        layouts_.try_emplace({tensor.placement, tensor.shape}, catalog_.recorded_layouts.size());
     if (!added) return known->second;
     try {
       add_layout(manifest_.placements[tensor.placement], tensor.shape);
@@ -143,8 +152,8 @@ class Recorder {
       if (error.issues().front().code == ErrorCode::kInternal) throw;
       layouts_.erase(known);
       add(ErrorCode::kFormat, entry.first,
-          fmt::format("has the shape {}, which its placement {} cannot cut: {}", shape_text(tensor.shape), tensor.placement,
-                      error.issues().front().message));
+          fmt::format("has the shape {}, which its placement {} cannot cut: {}", shape_text(tensor.shape),
+                      tensor.placement, error.issues().front().message));
       return std::nullopt;
     }
   }
@@ -157,7 +166,8 @@ class Recorder {
       owners.push_back(planner::owner_coordinates(owner, {}));
       if (owner.axis_size > 1) axes.insert(owner.axis);
     }
-    const layout::TensorCut cut{planner::cuts_by_position(placement.shard, shape.size()), presence_.ranks(placement.view, owners)};
+    const layout::TensorCut cut{planner::cuts_by_position(placement.shard, shape.size()),
+                                presence_.ranks(placement.view, owners)};
     for (const layout::DimCut& dim : cut.dims)
       for (const layout::Level& level : dim.levels)
         if (level.axis_size > 1) axes.insert(level.axis);
@@ -183,14 +193,17 @@ class Recorder {
 
 }  // namespace
 
-void add_records(const Manifest& manifest, planner::SourceCatalog& catalog) { Recorder(manifest, catalog).record(); }
+void add_records(const Manifest& manifest, planner::SourceCatalog& catalog) {
+  Recorder(manifest, catalog).record();
+}
 
 std::string records_text(const planner::SourceCatalog& catalog) {
   std::string out;
   for (const planner::SourceTensor& tensor : catalog.tensors)
     for (const planner::RecordedTensor& recorded : tensor.recorded) {
       const planner::RecordedLayout& layout = catalog.recorded_layouts[recorded.layout];
-      out += fmt::format("{} as {} {} {}\n", escaped(recorded.name), escaped(tensor.name), shape_text(layout.layout.shape), layout.text);
+      out += fmt::format("{} as {} {} {}\n", escaped(recorded.name), escaped(tensor.name),
+                         shape_text(layout.layout.shape), layout.text);
     }
   return out;
 }

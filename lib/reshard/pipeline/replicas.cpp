@@ -43,7 +43,8 @@ void keep_first(Differences& differences, std::size_t tensor, const Difference& 
   if (!added) known->second = std::min(known->second, found);
 }
 
-/// The source seen as a target of its own: what every rank stores, as made from the chosen copies. Padding is no copy of anything.
+/// The source seen as a target of its own: what every rank stores, as made from the chosen copies. Padding is no copy
+/// of anything.
 layout::TensorLayout as_target(layout::TensorLayout source) {
   for (layout::DimLayout& dim : source.dims)
     for (layout::DimShard& part : dim.parts)
@@ -67,8 +68,8 @@ bool has_copies(const layout::TensorLayout& source) {
 }
 
 /// The first element of a box that differs, by its row-major position in the tensor.
-std::optional<Index> first_difference(const layout::CopyBox& box, std::int64_t element_bytes, std::span<const std::byte> source,
-                                      std::span<const std::byte> target) {
+std::optional<Index> first_difference(const layout::CopyBox& box, std::int64_t element_bytes,
+                                      std::span<const std::byte> source, std::span<const std::byte> target) {
   const std::size_t outer = box.dims.empty() ? 0 : box.dims.size() - 1;
   const Index run = box.dims.empty() ? 1 : box.dims.back().extent;
   std::vector<Index> at(outer, 0);
@@ -115,7 +116,8 @@ class ReplicatedTensors {
       const std::int64_t element_bytes = job.work[t].source_element_bytes;
       const planner::Tiling*& tiling = known[{layout, element_bytes}];
       if (tiling == nullptr) {
-        tilings_.push_back(std::make_unique<planner::Tiling>(source, as_target(source), std::max<Index>(1, tile_bytes / element_bytes)));
+        tilings_.push_back(std::make_unique<planner::Tiling>(source, as_target(source),
+                                                             std::max<Index>(1, tile_bytes / element_bytes)));
         tiling = tilings_.back().get();
       }
       tensors_.push_back(t);
@@ -161,7 +163,8 @@ Comparison comparison_of(const Job& job, std::size_t tensor, const Tile& tile) {
       const std::size_t here = file(rank);
       if (std::find(seen.begin(), seen.end(), here) != seen.end()) continue;
       seen.push_back(here);
-      if (std::any_of(chosen[p].begin(), chosen[p].end(), [&](std::size_t other) { return other != here; })) holders.push_back(rank);
+      if (std::any_of(chosen[p].begin(), chosen[p].end(), [&](std::size_t other) { return other != here; }))
+        holders.push_back(rank);
     }
     wanted.push_back(!holders.empty());
     if (!holders.empty()) out.holders.push_back(std::move(holders));
@@ -172,7 +175,8 @@ Comparison comparison_of(const Job& job, std::size_t tensor, const Tile& tile) {
 
 std::int64_t memory_of(const Comparison& comparison, std::int64_t element_bytes) {
   std::int64_t out = 0;
-  for (const planner::SourcePart& part : comparison.tile.sources) out += planner::buffer_bytes(read_bytes(part, element_bytes));
+  for (const planner::SourcePart& part : comparison.tile.sources)
+    out += planner::buffer_bytes(read_bytes(part, element_bytes));
   std::int64_t most = 0;
   for (const planner::TargetPart& part : comparison.tile.targets)
     most = std::max(most, planner::buffer_bytes(part.elements * element_bytes));
@@ -214,13 +218,15 @@ std::int64_t compare_share(const Job& job, Differences& out) {
   std::int64_t most = 0;
   for (std::size_t i = first; i < replicated.tiles(); i += step) {
     const std::size_t tensor = replicated.tensor(replicated.id(i));
-    most = std::max(most, memory_of(comparison_of(job, tensor, replicated.tile(replicated.id(i))), job.work[tensor].source_element_bytes));
+    most = std::max(most, memory_of(comparison_of(job, tensor, replicated.tile(replicated.id(i))),
+                                    job.work[tensor].source_element_bytes));
   }
   if (most == 0) return 0;
   const std::int64_t arena_bytes = planner::buffer_bytes(most);
   if (arena_bytes > job.memory_bytes)
     throw Error(Issue{ErrorCode::kMemory, "", "",
-                      fmt::format("--memory {} is too small to compare replicas: at least {} bytes are needed", job.memory_bytes, arena_bytes)});
+                      fmt::format("--memory {} is too small to compare replicas: at least {} bytes are needed",
+                                  job.memory_bytes, arena_bytes)});
 
   const auto threads = static_cast<int>(std::clamp<std::int64_t>(job.memory_bytes / arena_bytes, 1, job.threads));
   std::vector<Arena> arenas;
@@ -253,7 +259,8 @@ std::int64_t compare_share(const Job& job, Differences& out) {
 Differences gathered(const Job& job, const Differences& mine) {
   std::string text;
   for (const auto& [tensor, difference] : mine)
-    text += fmt::format("{} {} {} {} {}\n", tensor, difference.tile, difference.source, difference.holder, difference.element);
+    text += fmt::format("{} {} {} {} {}\n", tensor, difference.tile, difference.source, difference.holder,
+                        difference.element);
   Differences out;
   for (const std::string& theirs : job.communicator.all_gather(text)) {
     std::istringstream lines(theirs);
@@ -274,7 +281,9 @@ Issue issue_of(const Job& job, std::size_t t, const Difference& difference) {
     coordinates[dim] = left % shape[dim];
     left /= shape[dim];
   }
-  const auto file = [&](Index rank) { return job.source.file_names()[job.source.locate(rank, tensor.source_stored_name).file]; };
+  const auto file = [&](Index rank) {
+    return job.source.file_names()[job.source.locate(rank, tensor.source_stored_name).file];
+  };
   return {ErrorCode::kReplica, (job.source.root() / file(difference.holder)).string(), tensor.source_name,
           fmt::format("differs from its copy in {} at element [{}] (ranks {} and {})", file(difference.source),
                       fmt::join(coordinates, ", "), difference.holder, difference.source)};

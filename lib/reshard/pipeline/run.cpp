@@ -36,8 +36,9 @@ fs::path target_path(const plan::ParallelPlan& plan, const RunOptions& options) 
 void check_same_plan(Communicator& communicator, const std::string& digest) {
   const std::vector<std::string> all = communicator.all_gather(digest);
   if (std::all_of(all.begin(), all.end(), [&](const std::string& d) { return d == all.front(); })) return;
-  throw Error(Issue{ErrorCode::kMissing, "", "",
-                    "the processes do not see the same plan and source: is the source on a file system that all nodes share?"});
+  throw Error(
+      Issue{ErrorCode::kMissing, "", "",
+            "the processes do not see the same plan and source: is the source on a file system that all nodes share?"});
 }
 
 std::vector<std::string> names_of(const TargetFiles& target) {
@@ -60,8 +61,10 @@ void create_files(const Prepared& prepared, const fs::path& directory, const Com
   }
 }
 
-/// Everything in the files that is no tensor byte: headers, gaps. Digested by the processes in turn, after the tensors are written.
-void digest_headers(const Prepared& prepared, const fs::path& directory, const Communicator& communicator, Ledger& ledger) {
+/// Everything in the files that is no tensor byte: headers, gaps. Digested by the processes in turn, after the tensors
+/// are written.
+void digest_headers(const Prepared& prepared, const fs::path& directory, const Communicator& communicator,
+                    Ledger& ledger) {
   constexpr std::int64_t kChunk = std::int64_t{1} << 20;
   std::vector<std::byte> buffer(static_cast<std::size_t>(kChunk));
   const TargetFiles& target = prepared.target;
@@ -203,8 +206,8 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
 
   if (prepared.transport.transport == Transport::kDirect) {
     agreed(communicator, [&] {
-      peak_bytes =
-          std::max(peak_bytes, run_direct(job, prepared.transport.direct[static_cast<std::size_t>(communicator.rank())]));
+      peak_bytes = std::max(peak_bytes,
+                            run_direct(job, prepared.transport.direct[static_cast<std::size_t>(communicator.rank())]));
     });
   } else {
     peak_bytes = std::max(peak_bytes, run_exchanged(job, prepared.transport.exchange));
@@ -224,7 +227,8 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
       for (std::size_t t = 0; t < prepared.work.size(); ++t)
         if (totals.tensor_elements[t] != prepared.work[t].tiling->tensor_elements())
           internal_error(fmt::format("{} of {} elements of '{}' were moved", totals.tensor_elements[t],
-                                     prepared.work[t].tiling->tensor_elements(), prepared.bound.tensors[t].target_name));
+                                     prepared.work[t].tiling->tensor_elements(),
+                                     prepared.bound.tensors[t].target_name));
       for (std::size_t f = 0; f < names.size(); ++f)
         if (totals.file_bytes[f] > written_bytes(prepared, f))
           internal_error(fmt::format("{} of {} tensor bytes were written to {}", totals.file_bytes[f],
@@ -239,7 +243,8 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
         files[prepared.target.index_name] = {static_cast<std::int64_t>(text.size()),
                                              crc64::digest(std::as_bytes(std::span(text)))};
       }
-      write_text(staging->directory() / kManifestName, to_json(manifest_of(prepared, options, totals, std::move(files))));
+      write_text(staging->directory() / kManifestName,
+                 to_json(manifest_of(prepared, options, totals, std::move(files))));
       staging->publish();
     });
   }

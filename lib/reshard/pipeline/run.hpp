@@ -15,7 +15,7 @@
 namespace reshard::pipeline {
 
 struct RunOptions {
-  PrepareOptions prepare;  ///< with `processes` of the communicator
+  PrepareOptions prepare;          ///< with `processes` of the communicator
   std::optional<fs::path> target;  ///< wins over the plan's `path`
   bool overwrite = false;
   bool copy_side_files = false;
@@ -38,17 +38,17 @@ struct RunResult {
   std::unique_ptr<Prepared> prepared;
   fs::path target;
   double seconds = 0;
-  std::vector<StageResult> stages;  ///< by Stage
+  std::vector<StageResult> stages;               ///< by Stage
   std::vector<std::int64_t> bytes_read;          ///< by process
   std::vector<std::int64_t> peak_staging_bytes;  ///< by process
   std::vector<std::int64_t> peak_rss_bytes;      ///< by process
   std::int64_t digests_checked = 0;
-  std::vector<std::string> side_files;        ///< copied
-  std::vector<std::string> side_files_left;   ///< not copied, though loaders may need them
+  std::vector<std::string> side_files;       ///< copied
+  std::vector<std::string> side_files_left;  ///< not copied, though loaders may need them
 };
 
-/// Collective. Errors: those of prepare, Staging, the transports; all processes throw the same one. Nothing is published unless
-/// everything was written, flushed and its digests agreed. `formats` outlives the result.
+/// Collective. Errors: those of prepare, Staging, the transports; all processes throw the same one. Nothing is
+/// published unless everything was written, flushed and its digests agreed. `formats` outlives the result.
 RunResult run(const RunOptions& options, const Formats& formats, exchange::Communicator& communicator);
 
 }  // namespace reshard::pipeline

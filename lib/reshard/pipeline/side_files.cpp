@@ -13,9 +13,9 @@ namespace reshard::pipeline {
 namespace {
 
 /// Weights in whatever format: they are never side files.
-constexpr std::array<std::string_view, 13> kWeightEndings = {
-    ".safetensors", ".h5",   ".hdf5", ".keras",      ".bin",  ".pt",         ".pth",
-    ".ckpt",        ".gguf", ".npz",  ".index.json", ".onnx", ".msgpack"};
+constexpr std::array<std::string_view, 13> kWeightEndings = {".safetensors", ".h5",   ".hdf5",   ".keras", ".bin",
+                                                             ".pt",          ".pth",  ".ckpt",   ".gguf",  ".npz",
+                                                             ".index.json",  ".onnx", ".msgpack"};
 
 bool holds_weights(std::string_view name) {
   return std::any_of(kWeightEndings.begin(), kWeightEndings.end(),

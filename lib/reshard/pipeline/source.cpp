@@ -49,7 +49,9 @@ std::vector<std::string> list_files(const fs::path& root, std::size_t levels) {
 
 std::string some_of(const std::vector<std::string>& names) {
   if (names.empty()) return "nothing";
-  std::string out = fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamesInMessages)), ", "));
+  std::string out = fmt::format(
+      "{}", fmt::join(names.begin(),
+                      names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamesInMessages)), ", "));
   if (names.size() > kNamesInMessages) out += fmt::format(" and {} more", names.size() - kNamesInMessages);
   return out;
 }
@@ -106,8 +108,9 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
 
   if (!fs::is_directory(status)) {
     if (ranks != 1)
-      throw Error(Exit::kCheckpoint, {Issue{ErrorCode::kMeshWorld, path.string(), "",
-                                            fmt::format("is one file, but the source mesh has {} ranks; give the directory", ranks)}});
+      throw Error(Exit::kCheckpoint,
+                  {Issue{ErrorCode::kMeshWorld, path.string(), "",
+                         fmt::format("is one file, but the source mesh has {} ranks; give the directory", ranks)}});
     root_ = path.has_parent_path() ? path.parent_path() : fs::path(".");
     const std::string name = path.filename().string();
     if (name == format::safetensors::kIndexName) {
@@ -135,22 +138,26 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
       for (const format::FileFormat* format : allowed)
         if (format_ == nullptr && (side.format || template_.ends_with(format->extension()))) format_ = format;
       for (const format::FileFormat* format : allowed)
-        if (format_ == nullptr && contains(listing, names.of(0)) && format->recognises(root_ / names.of(0))) format_ = format;
+        if (format_ == nullptr && contains(listing, names.of(0)) && format->recognises(root_ / names.of(0)))
+          format_ = format;
       if (format_ == nullptr)
-        throw Error(missing(root_ / names.of(0), "there is no such file, or none of a known format; its name is that of `files`"));
+        throw Error(missing(root_ / names.of(0),
+                            "there is no such file, or none of a known format; its name is that of `files`"));
     } else {
       const std::vector<Candidate> found = candidates(allowed, side, listing);
       if (found.empty()) {
         refuse_unsupported_files(root_, listing, formats);
         std::string expected;
         for (const format::FileFormat* format : allowed)
-          expected += fmt::format("{}{}", expected.empty() ? "" : " or ",
-                                  ranks == 1 ? fmt::format("model{}", format->extension())
-                                             : RankFiles(default_files(side.mesh.size(), format->extension()), side).of(0));
+          expected +=
+              fmt::format("{}{}", expected.empty() ? "" : " or ",
+                          ranks == 1 ? fmt::format("model{}", format->extension())
+                                     : RankFiles(default_files(side.mesh.size(), format->extension()), side).of(0));
         if (ranks == 1) expected += fmt::format(" or {}", format::safetensors::kIndexName);
-        throw Error(missing(root_, fmt::format("holds no checkpoint of {} rank{}: expected {}; found {}. Other names: give `files`, "
-                                               "or one file as the path",
-                                               ranks, ranks == 1 ? "" : "s", expected, some_of(listing))));
+        throw Error(missing(
+            root_, fmt::format("holds no checkpoint of {} rank{}: expected {}; found {}. Other names: give `files`, "
+                               "or one file as the path",
+                               ranks, ranks == 1 ? "" : "s", expected, some_of(listing))));
       }
       if (found.size() > 1)
         throw Error(Issue{ErrorCode::kFormat, root_.string(), "",
@@ -279,8 +286,9 @@ SourceCheckpoint SourceCheckpoint::open(const fs::path& path, const plan::Side& 
 SourceLocation SourceCheckpoint::locate(Index rank, const std::string& stored_name) const {
   for (const std::size_t f : files_of_rank_[static_cast<std::size_t>(rank)]) {
     const std::vector<format::StoredTensor>& tensors = files_[f].tensors;
-    const auto it = std::lower_bound(tensors.begin(), tensors.end(), stored_name,
-                                     [](const format::StoredTensor& t, const std::string& name) { return t.name < name; });
+    const auto it =
+        std::lower_bound(tensors.begin(), tensors.end(), stored_name,
+                         [](const format::StoredTensor& t, const std::string& name) { return t.name < name; });
     if (it != tensors.end() && it->name == stored_name) return {f, &*it};
   }
   internal_error(fmt::format("rank {} of the source does not have the tensor '{}'", rank, stored_name));

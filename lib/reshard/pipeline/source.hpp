@@ -27,11 +27,11 @@ struct SourceLocation {
 
 class SourceCheckpoint {
  public:
-  /// Finds the files as plan format section 3 says and reads their headers. Ranks are those of `side.mesh`. Nothing is read but
-  /// headers. What a manifest of the source says goes into the catalog. Errors: kMissing, kFormat, kMeshWorld (exit 4), kUnsupported
-  /// (torch's sharded safetensors), those of the format and of add_records; all that are found.
-  static SourceCheckpoint open(const fs::path& path, const plan::Side& side, const Formats& formats, bool allow_external,
-                               const Manifest* manifest = nullptr);
+  /// Finds the files as plan format section 3 says and reads their headers. Ranks are those of `side.mesh`. Nothing is
+  /// read but headers. What a manifest of the source says goes into the catalog. Errors: kMissing, kFormat, kMeshWorld
+  /// (exit 4), kUnsupported (torch's sharded safetensors), those of the format and of add_records; all that are found.
+  static SourceCheckpoint open(const fs::path& path, const plan::Side& side, const Formats& formats,
+                               bool allow_external, const Manifest* manifest = nullptr);
 
   const planner::SourceCatalog& catalog() const { return catalog_; }
   const format::FileFormat& format() const { return *format_; }

@@ -59,7 +59,9 @@ Staging::Lock::Lock(const fs::path& directory)
   io_error(directory, "lock", reason);
 }
 
-Staging::Lock::~Lock() { ::close(descriptor); }
+Staging::Lock::~Lock() {
+  ::close(descriptor);
+}
 
 Staging::Staging(const fs::path& source, const fs::path& target, bool overwrite) : overwrite_(overwrite) {
   if (target.empty()) refuse(ErrorCode::kUsage, target, "the target has no name");
@@ -76,7 +78,8 @@ Staging::Staging(const fs::path& source, const fs::path& target, bool overwrite)
   if (is_inside(from, target_) || is_inside(target_, from))
     refuse(ErrorCode::kUsage, target_,
            fmt::format("source and target overlap: the source is {}; choose a target beside it", from.string()));
-  if (is_inside(from, directory_)) refuse(ErrorCode::kUsage, directory_, "the source lies in the target's staging directory");
+  if (is_inside(from, directory_))
+    refuse(ErrorCode::kUsage, directory_, "the source lies in the target's staging directory");
 
   const fs::file_status status = fs::status(target_, error);
   if (!fs::exists(status)) return;
@@ -84,7 +87,8 @@ Staging::Staging(const fs::path& source, const fs::path& target, bool overwrite)
   target_exists_ = !fs::is_empty(target_, error);
   if (error) io_error(target_, "list", error.value());
   if (target_exists_ && !overwrite_)
-    refuse(ErrorCode::kExists, target_, "exists and is not empty; --overwrite replaces it when the new one is complete");
+    refuse(ErrorCode::kExists, target_,
+           "exists and is not empty; --overwrite replaces it when the new one is complete");
 }
 
 void Staging::create(const std::vector<std::string>& files) {
@@ -93,7 +97,8 @@ void Staging::create(const std::vector<std::string>& files) {
     if (fs::is_symlink(fs::symlink_status(directory_, error)) || !fs::is_directory(directory_, error))
       refuse(ErrorCode::kExists, directory_, "is in the way: it is no staging directory");
     lock_.emplace(directory_);
-    // Beside a complete target a complete staging directory is the old target, left by a run that ended during the exchange.
+    // Beside a complete target a complete staging directory is the old target, left by a run that ended during the
+    // exchange.
     const bool old_target = fs::exists(directory_ / kManifestName, error) && fs::exists(target_ / kManifestName, error);
     if (!old_target && !overwrite_)
       refuse(ErrorCode::kExists, directory_, "was left by a run that did not finish; --overwrite discards it");

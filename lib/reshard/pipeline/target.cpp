@@ -159,9 +159,11 @@ TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& 
     if (!new_file) {
       const Index other = out.files[file->second].rank;
       if (!are_replicas(bound, other, rank))
-        refuse(fmt::format("'files' puts ranks {} and {} both into {}, but they are no replicas of each other; name every axis that cuts "
-                           "in it",
-                           other, rank, name));
+        refuse(
+            fmt::format("'files' puts ranks {} and {} both into {}, but they are no replicas of each other; name every "
+                        "axis that cuts "
+                        "in it",
+                        other, rank, name));
       continue;
     }
     const auto [file_class, new_class] = class_numbers.try_emplace(stored_shapes(bound, rank), out.classes.size());

@@ -43,8 +43,8 @@ struct TargetFiles {
   planner::TargetMap map(std::size_t tensors, int processes) const;
 };
 
-/// `metadata`: of the source, to travel on. Errors: kSchema (exit 3) where ranks that are no replicas share a file, or `max_file_size`
-/// is given for a target that is not full safetensors; what the format cannot store.
+/// `metadata`: of the source, to travel on. Errors: kSchema (exit 3) where ranks that are no replicas share a file, or
+/// `max_file_size` is given for a target that is not full safetensors; what the format cannot store.
 TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& bound, const format::FileFormat& format,
                               const std::map<std::string, std::string>& metadata);
 

@@ -33,9 +33,12 @@ std::int64_t true_bytes(const std::vector<planner::WorkTensor>& work) {
 
 std::string_view name(Transport transport) {
   switch (transport) {
-    case Transport::kAuto: return "auto";
-    case Transport::kDirect: return "direct";
-    case Transport::kMpi: return "mpi";
+    case Transport::kAuto:
+      return "auto";
+    case Transport::kDirect:
+      return "direct";
+    case Transport::kMpi:
+      return "mpi";
   }
   internal_error("a transport without a name");
 }
@@ -47,7 +50,8 @@ std::int64_t TransportPlan::bytes_read() const {
 }
 
 TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkTensor>& work,
-                               const planner::TargetMap& targets, int processes, std::int64_t memory_bytes, int threads) {
+                               const planner::TargetMap& targets, int processes, std::int64_t memory_bytes,
+                               int threads) {
   TransportPlan out;
   out.transport = asked;
   out.why = "asked for";
@@ -66,7 +70,8 @@ TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkT
         out.why = "one process: nothing to exchange";
       } else if (times <= kDirectAmplification) {
         out.transport = Transport::kDirect;
-        out.why = fmt::format("the processes read {:.2f} times the source's bytes, which is cheaper than sending them on", times);
+        out.why = fmt::format(
+            "the processes read {:.2f} times the source's bytes, which is cheaper than sending them on", times);
       } else {
         out.transport = Transport::kMpi;
         out.why = fmt::format("direct would read {:.2f} times the source's bytes", times);

@@ -20,17 +20,18 @@ std::string_view name(Transport transport);
 struct TransportPlan {
   Transport transport = Transport::kDirect;  ///< never kAuto
   std::string why;
-  std::vector<DirectCost> direct;  ///< where direct
-  ExchangeCost exchange;           ///< where mpi
+  std::vector<DirectCost> direct;        ///< where direct
+  ExchangeCost exchange;                 ///< where mpi
   std::vector<std::int64_t> peak_bytes;  ///< of staging memory, by process
 
   std::int64_t bytes_read() const;
 };
 
-/// Direct where every process reads little more than once what the target needs; exchange where the cuts make processes read the same
-/// source rows over and over. `auto` never chooses mpi for one process. Errors: kMemory where `memory_bytes` cannot hold the
-/// smallest tile, naming the least that works.
+/// Direct where every process reads little more than once what the target needs; exchange where the cuts make processes
+/// read the same source rows over and over. `auto` never chooses mpi for one process. Errors: kMemory where
+/// `memory_bytes` cannot hold the smallest tile, naming the least that works.
 TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkTensor>& work,
-                               const planner::TargetMap& targets, int processes, std::int64_t memory_bytes, int threads);
+                               const planner::TargetMap& targets, int processes, std::int64_t memory_bytes,
+                               int threads);
 
 }  // namespace reshard::pipeline

@@ -45,7 +45,9 @@ bool is_signed(Dtype dtype) {
   return dtype == Dtype::kI8 || dtype == Dtype::kI16 || dtype == Dtype::kI32 || dtype == Dtype::kI64;
 }
 
-bool has_negative_zero(Dtype dtype) { return dtype != Dtype::kF8E4M3Fnuz && dtype != Dtype::kF8E5M2Fnuz; }
+bool has_negative_zero(Dtype dtype) {
+  return dtype != Dtype::kF8E4M3Fnuz && dtype != Dtype::kF8E5M2Fnuz;
+}
 
 /// Sign, exponent and mantissa of a value that the format holds exactly, `bits` wide.
 std::uint64_t float_bits(const FloatFormat& format, int bits, double value, bool negative_zero) {
@@ -55,7 +57,8 @@ std::uint64_t float_bits(const FloatFormat& format, int bits, double value, bool
   int exponent = 0;
   std::frexp(value, &exponent);
   const int scale = std::max(exponent - 1, format.min_exponent);
-  // In units of the last place; a normal number's leading one adds 1 to the exponent field, which begins at 0 for subnormals.
+  // In units of the last place; a normal number's leading one adds 1 to the exponent field, which begins at 0 for
+  // subnormals.
   const auto mantissa = static_cast<std::uint64_t>(std::ldexp(std::abs(value), format.mantissa_bits - scale));
   return sign | ((static_cast<std::uint64_t>(scale - format.min_exponent) << format.mantissa_bits) + mantissa);
 }

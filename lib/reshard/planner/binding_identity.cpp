@@ -87,7 +87,8 @@ class Identifier {
       identity.own_runs = runs_on(identity.runs(catalog_), [&](Index rank) { return layout.is_present(rank); });
     }
     if (identity.rule != kNoRule && recorded.name != identity.name)
-      if (auto captures = plan_.rules[identity.rule].match.match(recorded.name)) identity.captures = std::move(*captures);
+      if (auto captures = plan_.rules[identity.rule].match.match(recorded.name))
+        identity.captures = std::move(*captures);
     identity.name = identity.prefix = recorded.name;
     finish(std::move(identity));
   }
@@ -99,10 +100,12 @@ class Identifier {
       const auto same = std::find_if(recorded.begin(), recorded.end(),
                                      [&](const RecordedTensor& tensor) { return tensor.name == identity.name; });
       if (same == recorded.end()) {
-        issues_.add(identity.rule, ErrorCode::kShape, identity.name,
-                    fmt::format("is stored as '{}', which by the source's manifest is '{}'; the rule's `owner` numbers otherwise",
-                                catalog_.tensors[identity.tensor].name, recorded.front().name),
-                    "numbering");
+        issues_.add(
+            identity.rule, ErrorCode::kShape, identity.name,
+            fmt::format(
+                "is stored as '{}', which by the source's manifest is '{}'; the rule's `owner` numbers otherwise",
+                catalog_.tensors[identity.tensor].name, recorded.front().name),
+            "numbering");
         return;
       }
       identity.recorded = same->layout;
@@ -133,9 +136,8 @@ class Identifier {
     const std::vector<Index>& coordinates = source_.coordinates(rule.source.view, owner.axis);
     for (Index coordinate = 0; coordinate < owner.axis_size; ++coordinate) {
       Identity here = identity;
-      here.own_runs = runs_on(identity.runs(catalog_), [&](Index rank) {
-        return coordinates[static_cast<std::size_t>(rank)] == coordinate;
-      });
+      here.own_runs = runs_on(identity.runs(catalog_),
+                              [&](Index rank) { return coordinates[static_cast<std::size_t>(rank)] == coordinate; });
       if (here.own_runs->empty()) continue;
       renumber(here, rule, *owner.capture, numbered.locate_local(coordinate, local).global);
       keep_if_limiting(here.source_owners, BoundOwner{owner.axis, {coordinate}, owner.axis_size});

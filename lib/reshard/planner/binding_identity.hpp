@@ -34,15 +34,15 @@ struct Identity {
   std::string target_name;
   std::string target_stored_name;
   std::optional<std::size_t> recorded = {};  ///< its layout by the manifest: index into SourceCatalog::recorded_layouts
-  bool cut_by_manifest = false;              ///< the rule says nothing of the source: the recorded layout is the source's
+  bool cut_by_manifest = false;  ///< the rule says nothing of the source: the recorded layout is the source's
 
   const std::vector<StoredRun>& runs(const SourceCatalog& catalog) const {
     return own_runs ? *own_runs : catalog.tensors[tensor].stored;
   }
 };
 
-/// The tensors to be moved, in catalog order. Dropped and refused entries are none. Errors go to `issues`: kOwner, kShape
-/// (a rule numbers tensors otherwise than the manifest), and the refusal of an entry that a rule would move.
+/// The tensors to be moved, in catalog order. Dropped and refused entries are none. Errors go to `issues`: kOwner,
+/// kShape (a rule numbers tensors otherwise than the manifest), and the refusal of an entry that a rule would move.
 std::vector<Identity> identify(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
                                const std::vector<RuleMatch>& matches, Presence& source, FoldedIssues& issues);
 

@@ -45,13 +45,15 @@ bool same_elements(const layout::TensorLayout& a, const layout::TensorLayout& b)
 
 }  // namespace
 
-layout::TensorLayout recorded_source(const UnitWork& work, const layout::TensorCut& source, std::vector<Fault>& faults) {
+layout::TensorLayout recorded_source(const UnitWork& work, const layout::TensorCut& source,
+                                     std::vector<Fault>& faults) {
   const RecordedLayout& recorded = *work.recorded.front();
   const Shape& shape = recorded.layout.shape;
   for (std::size_t dim = 0; dim < shape.size(); ++dim)
     if (source.dims[dim].size && *source.dims[dim].size != shape[dim])
       faults.push_back({0, ErrorCode::kShape,
-                        fmt::format("dim {}: `size` is {}, the source's manifest says {}", dim, *source.dims[dim].size, shape[dim])});
+                        fmt::format("dim {}: `size` is {}, the source's manifest says {}", dim, *source.dims[dim].size,
+                                    shape[dim])});
   if (work.unit->tensors.front()->cut_by_manifest) return recorded.layout;
   try {
     return layout::lay_out(shape, source, *work.source->mesh);
@@ -64,10 +66,12 @@ layout::TensorLayout recorded_source(const UnitWork& work, const layout::TensorC
   }
 }
 
-void check_recorded(const UnitWork& work, const layout::TensorLayout& source, std::size_t tensor, std::vector<Fault>& faults) {
+void check_recorded(const UnitWork& work, const layout::TensorLayout& source, std::size_t tensor,
+                    std::vector<Fault>& faults) {
   if (work.recorded[tensor] == nullptr || same_elements(source, work.recorded[tensor]->layout)) return;
-  faults.push_back({tensor, ErrorCode::kShape,
-                    fmt::format("{}; a rule that says nothing of the source takes the manifest's", both_placements(work, tensor))});
+  faults.push_back(
+      {tensor, ErrorCode::kShape,
+       fmt::format("{}; a rule that says nothing of the source takes the manifest's", both_placements(work, tensor))});
 }
 
 void name_recorded(const UnitWork& work, std::vector<Fault>& faults) {

@@ -53,7 +53,7 @@ struct UnitWork {
   const Unit* unit = nullptr;
   const SidePlacement* source = nullptr;
   const SidePlacement* target = nullptr;
-  std::vector<Stored> stored;  ///< by tensor of the unit
+  std::vector<Stored> stored;                   ///< by tensor of the unit
   std::vector<const RecordedLayout*> recorded;  ///< by tensor of the unit; null: no manifest
   std::vector<bool> source_present;
   std::vector<bool> target_present;

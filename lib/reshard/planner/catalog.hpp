@@ -1,6 +1,6 @@
 #pragma once
-// What a source stores, without files: per tensor name, runs of ranks that store it alike. This is all the planner knows of
-// a checkpoint, so that a reshard of thousands of ranks is planned from a page of text.
+// What a source stores, without files: per tensor name, runs of ranks that store it alike. This is all the planner
+// knows of a checkpoint, so that a reshard of thousands of ranks is planned from a page of text.
 
 #include <cstdint>
 #include <optional>
@@ -34,8 +34,8 @@ struct RecordedLayout {
   std::vector<std::string> axes;  ///< of size > 1 that cut or place, by name
 };
 
-/// A tensor as the source's manifest has it. Where numbers in names are local, several share one stored name, each on ranks
-/// of its own.
+/// A tensor as the source's manifest has it. Where numbers in names are local, several share one stored name, each on
+/// ranks of its own.
 struct RecordedTensor {
   std::string name;        ///< identity: with global numbers
   std::size_t layout = 0;  ///< index into SourceCatalog::recorded_layouts
@@ -44,7 +44,7 @@ struct RecordedTensor {
 };
 
 struct SourceTensor {
-  std::string name;  ///< as stored
+  std::string name;               ///< as stored
   std::vector<StoredRun> stored;  ///< ascending; ranks in no run do not store it
   /// Set where a file has something of this name that is no tensor: an error where a rule would move it.
   std::optional<Issue> refusal;

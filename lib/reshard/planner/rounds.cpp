@@ -85,7 +85,8 @@ std::vector<std::int64_t> Rounds::bytes_of(const RoundTile& tile) const {
         buffer_bytes(tile.tile.sources[s].span_elements() * tensor.source_element_bytes);
   for (std::size_t t = 0; t < tile.writers.size(); ++t)
     for (const ProcessRank writer : tile.writers[t])
-      held[static_cast<std::size_t>(writer)] += buffer_bytes(tile.tile.targets[t].elements * tensor.target_element_bytes);
+      held[static_cast<std::size_t>(writer)] +=
+          buffer_bytes(tile.tile.targets[t].elements * tensor.target_element_bytes);
   for (const layout::CopyBox& box : tile.tile.copies) {
     const ProcessRank reader = tile.readers[box.source];
     const std::int64_t packed = box.elements() * tensor.target_element_bytes;
@@ -129,8 +130,8 @@ std::optional<std::vector<RoundTile>> Rounds::next() {
     const std::int64_t most = *std::max_element(more.begin(), more.end());
     if (most > bound_bytes_)
       throw Error(Issue{ErrorCode::kMemory, "", "",
-                        fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", bound_bytes_,
-                                    largest_left())});
+                        fmt::format("--memory {} is too small to make progress: at least {} bytes are needed",
+                                    bound_bytes_, largest_left())});
     bool fits = true;
     for (std::size_t p = 0; p < held_.size(); ++p) fits = fits && held_[p] + more[p] <= bound_bytes_;
     if (!fits) break;

@@ -1,11 +1,11 @@
 #pragma once
-// The lockstep rounds of an exchange. Every process builds the same rounds from the same plan and does its own part of each: it reads the
-// source parts that are its to read, sends what others write, and writes its regions. What a process holds in one round stays
-// within the bound, on every process.
+// The lockstep rounds of an exchange. Every process builds the same rounds from the same plan and does its own part of
+// each: it reads the source parts that are its to read, sends what others write, and writes its regions. What a process
+// holds in one round stays within the bound, on every process.
 //
-// Reading is shared by bytes: a source part goes to the process that writes most of it while that one has read less than its share,
-// else to the one that has read least. Tiles are taken in turn from the processes' shares of the target, so that all of them write in
-// every round.
+// Reading is shared by bytes: a source part goes to the process that writes most of it while that one has read less
+// than its share, else to the one that has read least. Tiles are taken in turn from the processes' shares of the
+// target, so that all of them write in every round.
 
 #include <cstddef>
 #include <cstdint>
@@ -59,13 +59,13 @@ class Rounds {
   int processes_;
   std::int64_t bound_bytes_;
   TileList tiles_;
-  std::vector<std::vector<std::size_t>> queue_;    // by the process that writes a tile's first byte
-  std::vector<std::size_t> taken_;                 // by process: tiles taken of its queue
+  std::vector<std::vector<std::size_t>> queue_;  // by the process that writes a tile's first byte
+  std::vector<std::size_t> taken_;               // by process: tiles taken of its queue
   std::vector<std::int64_t> taken_bytes_;
-  std::vector<std::int64_t> read_bytes_;           // by process, so far
-  std::int64_t share_bytes_ = 0;                   // what a process may read of what it writes itself
-  std::vector<std::int64_t> held_;                 // by process, in the last round
-  std::optional<RoundTile> waiting_;               // did not fit the last round
+  std::vector<std::int64_t> read_bytes_;  // by process, so far
+  std::int64_t share_bytes_ = 0;          // what a process may read of what it writes itself
+  std::vector<std::int64_t> held_;        // by process, in the last round
+  std::optional<RoundTile> waiting_;      // did not fit the last round
 };
 
 /// The processes that write some of a target part, ascending.

@@ -32,9 +32,9 @@ TargetMap::TargetMap(std::vector<std::size_t> file_of_rank, std::vector<std::siz
     const std::int64_t bytes = file_bytes_[f];
     std::int64_t begin = 0;
     while (begin < bytes) {
-      // The middle of the first block decides whose it is; the region runs on to the block nearest to the end of that share.
-      const ProcessRank process =
-          share_of(before + std::min(begin + kRegionBytes / 2, bytes - 1), total, processes);
+      // The middle of the first block decides whose it is; the region runs on to the block nearest to the end of that
+      // share.
+      const ProcessRank process = share_of(before + std::min(begin + kRegionBytes / 2, bytes - 1), total, processes);
       std::int64_t end = bytes;
       if (process + 1 < processes) {
         const std::int64_t share_end = checked_mul(total, process + 1) / processes;

@@ -1,9 +1,9 @@
 #pragma once
 // Where target bytes go, and which process writes them.
 //
-// The files stand end to end, in order; every process writes an equal share of that line, cut at multiples of 1 MiB of a file's offsets:
-// balanced whatever the sizes, each block of a file written by one process only (no two clients fight for a page or a
-// stripe), and mostly whole files.
+// The files stand end to end, in order; every process writes an equal share of that line, cut at multiples of 1 MiB of
+// a file's offsets: balanced whatever the sizes, each block of a file written by one process only (no two clients fight
+// for a page or a stripe), and mostly whole files.
 
 #include <cstddef>
 #include <cstdint>
@@ -31,9 +31,10 @@ struct WriteRegion {
 
 class TargetMap {
  public:
-  /// `file_of_rank`: the file a rank stores its tensors in (replicas may share one); `part_of_tensor`: added to it where a rank's tensors
-  /// are spread over several files (a numbered set), else empty. `file_bytes`: sizes of the whole files. `offsets[file_class[f]][t]`: where
-  /// tensor t begins in file f; meaningless where f does not have it. Files laid out alike share a class.
+  /// `file_of_rank`: the file a rank stores its tensors in (replicas may share one); `part_of_tensor`: added to it
+  /// where a rank's tensors are spread over several files (a numbered set), else empty. `file_bytes`: sizes of the
+  /// whole files. `offsets[file_class[f]][t]`: where tensor t begins in file f; meaningless where f does not have it.
+  /// Files laid out alike share a class.
   TargetMap(std::vector<std::size_t> file_of_rank, std::vector<std::size_t> part_of_tensor,
             std::vector<std::int64_t> file_bytes, std::vector<std::size_t> file_class,
             std::vector<std::vector<std::int64_t>> offsets, int processes);

@@ -13,8 +13,8 @@ namespace {
 layout::TensorLayout with_a_dim(layout::TensorLayout layout) {
   if (!layout.dims.empty()) return layout;
   layout.shape = {1};
-  layout.dims.push_back({{layout::DimShard{{{0, 0, 1}}, {}, 1}},
-                         std::vector<std::int32_t>(static_cast<std::size_t>(layout.ranks), 0)});
+  layout.dims.push_back(
+      {{layout::DimShard{{{0, 0, 1}}, {}, 1}}, std::vector<std::int32_t>(static_cast<std::size_t>(layout.ranks), 0)});
   return layout;
 }
 
@@ -227,8 +227,7 @@ Tile Tiling::tile(std::size_t number, std::span<const Index> sources) const {
       Index first = 0;
       for (std::size_t d = 0; d <= row_dim_; ++d)
         first = first * stored_length(d) + range_of(d).targets[at[d]].stored + within[d];
-      const auto [target_it, new_target] =
-          target_of_place.try_emplace({std::move(parts), first}, tile.targets.size());
+      const auto [target_it, new_target] = target_of_place.try_emplace({std::move(parts), first}, tile.targets.size());
       if (new_target) tile.targets.push_back({ranks->second, first * target_stride, rows * target_stride, true});
       box.target = target_it->second;
       if (padded_dim == rank) {
@@ -241,7 +240,8 @@ Tile Tiling::tile(std::size_t number, std::span<const Index> sources) const {
 
   std::vector<Index> filled(tile.targets.size(), 0);
   for (const layout::CopyBox& box : tile.copies) filled[box.target] += box.elements();
-  for (std::size_t i = 0; i < tile.targets.size(); ++i) tile.targets[i].has_padding = filled[i] < tile.targets[i].elements;
+  for (std::size_t i = 0; i < tile.targets.size(); ++i)
+    tile.targets[i].has_padding = filled[i] < tile.targets[i].elements;
   return tile;
 }
 

@@ -1,14 +1,15 @@
 #pragma once
-// The unit of work. A tile is a slab of a tensor: fixed indices of its outer dims, a range of one dim (the row dim), and all of its
-// inner dims. It touches one contiguous piece of every source shard that it needs and one contiguous piece of every target shard
-// that it feeds, so reading and writing it are a few large calls, whatever the cuts of the inner dims are.
+// The unit of work. A tile is a slab of a tensor: fixed indices of its outer dims, a range of one dim (the row dim),
+// and all of its inner dims. It touches one contiguous piece of every source shard that it needs and one contiguous
+// piece of every target shard that it feeds, so reading and writing it are a few large calls, whatever the cuts of the
+// inner dims are.
 //
 //   [64, 8] from TP 2 on dim 1 to TP 4 on dim 0, row dim 0:
 //   tile rows 16..24   reads rows 16..24 of both source shards [64, 4], writes rows 0..8 of target shard 1 [16, 8]
 //
-// Tiles of a tensor are numbered row-major; they are disjoint and together hold every target element once (padding that repeats a
-// row is fed by the tile of that row; temporary padding of packed sequences is filled by tiles as well, of which some have nothing
-// else). A Tiling belongs to a layout pair and is shared by all tensors that have it.
+// Tiles of a tensor are numbered row-major; they are disjoint and together hold every target element once (padding that
+// repeats a row is fed by the tile of that row; temporary padding of packed sequences is filled by tiles as well, of
+// which some have nothing else). A Tiling belongs to a layout pair and is shared by all tensors that have it.
 
 #include <cstddef>
 #include <cstdint>
@@ -46,15 +47,15 @@ struct TargetPart {
   bool has_padding = false;
 };
 
-/// Temporary padding: elements of a target that hold the `pad_value` of dim `dim`. Where dims meet, padding with zeros wins, then the
-/// outermost dim. The box's source is one element, repeated.
+/// Temporary padding: elements of a target that hold the `pad_value` of dim `dim`. Where dims meet, padding with zeros
+/// wins, then the outermost dim. The box's source is one element, repeated.
 struct PadBox {
   std::size_t dim = 0;
   layout::CopyBox box;
 };
 
-/// Boxes refer to sources and targets by number. Source offsets count from the part's first row and column 0: for a buffer
-/// that holds less, subtract SourcePart::column (and use its pitch).
+/// Boxes refer to sources and targets by number. Source offsets count from the part's first row and column 0: for a
+/// buffer that holds less, subtract SourcePart::column (and use its pitch).
 struct Tile {
   std::vector<SourcePart> sources;
   std::vector<TargetPart> targets;
@@ -67,8 +68,8 @@ struct Tile {
 
 class Tiling {
  public:
-  /// Tiles of about `tile_elements` source and target elements together, at least one row. `element_bytes` plays no part: sizes
-  /// are in elements.
+  /// Tiles of about `tile_elements` source and target elements together, at least one row. `element_bytes` plays no
+  /// part: sizes are in elements.
   Tiling(const layout::TensorLayout& source, const layout::TensorLayout& target, Index tile_elements);
 
   std::size_t size() const { return tile_count_; }

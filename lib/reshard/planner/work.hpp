@@ -42,8 +42,8 @@ class TileList {
   std::vector<std::size_t> starts_;  // by tensor, and the total
 };
 
-/// Keeps of a tile what the wanted targets need: unwanted targets go, sources shrink to the rows and columns still read, sources
-/// that nothing needs go. Numbers in the copies follow.
+/// Keeps of a tile what the wanted targets need: unwanted targets go, sources shrink to the rows and columns still
+/// read, sources that nothing needs go. Numbers in the copies follow.
 Tile restricted(const Tile& tile, const std::vector<bool>& wanted);
 
 }  // namespace reshard::planner

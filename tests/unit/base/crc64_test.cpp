@@ -10,7 +10,9 @@
 
 namespace {
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 std::vector<std::byte> noise(std::size_t n) {
   std::mt19937_64 random(7);

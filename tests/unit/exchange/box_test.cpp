@@ -23,8 +23,8 @@ std::vector<std::byte> noise(std::size_t n, std::uint64_t seed) {
   return out;
 }
 
-/// A box of the tensor [6, 5, 4]: rows 1..5, columns 2..4, depths 1..4, out of a source that stores [6, 5, 4] and into a target that
-/// stores the box with one column in front: [4, 3, 3].
+/// A box of the tensor [6, 5, 4]: rows 1..5, columns 2..4, depths 1..4, out of a source that stores [6, 5, 4] and into
+/// a target that stores the box with one column in front: [4, 3, 3].
 CopyBox sample() {
   CopyBox box;
   box.source_offset = 1 * 20 + 2 * 4 + 1;

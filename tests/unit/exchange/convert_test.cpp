@@ -47,8 +47,9 @@ std::uint16_t nearest(Dtype dtype, double x) {
   }
   const double below = x - value(dtype, low);
   // Beyond the largest finite number the next step would be as wide as the last one.
-  const double next = high == infinity ? value(dtype, low) + (value(dtype, low) - value(dtype, static_cast<std::uint16_t>(low - 1)))
-                                       : value(dtype, high);
+  const double next = high == infinity
+                          ? value(dtype, low) + (value(dtype, low) - value(dtype, static_cast<std::uint16_t>(low - 1)))
+                          : value(dtype, high);
   const double above = next - x;
   const bool up = above < below || (above == below && (low & 1) != 0);
   return static_cast<std::uint16_t>(sign | (up ? high : low));

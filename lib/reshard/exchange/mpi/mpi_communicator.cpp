@@ -24,8 +24,9 @@ void check(int result, const char* call) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(result, text.data(), &length);
-  throw Error(Issue{ErrorCode::kTransport, "", "",
-                    fmt::format("{} failed: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length)))});
+  throw Error(
+      Issue{ErrorCode::kTransport, "", "",
+            fmt::format("{} failed: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length)))});
 }
 
 int to_int(std::size_t n) {
@@ -93,9 +94,11 @@ class MpiCommunicator : public Communicator {
       requests.emplace_back();
       const int count = to_int(message.bytes.size());
       if (send) {
-        check(MPI_Isend(message.bytes.data(), count, MPI_BYTE, message.peer, kDataTag, comm_, &requests.back()), "MPI_Isend");
+        check(MPI_Isend(message.bytes.data(), count, MPI_BYTE, message.peer, kDataTag, comm_, &requests.back()),
+              "MPI_Isend");
       } else {
-        check(MPI_Irecv(message.bytes.data(), count, MPI_BYTE, message.peer, kDataTag, comm_, &requests.back()), "MPI_Irecv");
+        check(MPI_Irecv(message.bytes.data(), count, MPI_BYTE, message.peer, kDataTag, comm_, &requests.back()),
+              "MPI_Irecv");
       }
     };
     for (const Message& message : receives) post(message, false);
@@ -158,6 +161,8 @@ class MpiCommunicator : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> mpi_world() { return std::make_unique<MpiCommunicator>(); }
+std::unique_ptr<Communicator> mpi_world() {
+  return std::make_unique<MpiCommunicator>();
+}
 
 }  // namespace reshard::exchange

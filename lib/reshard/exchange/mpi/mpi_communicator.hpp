@@ -1,6 +1,6 @@
 #pragma once
-// Communicator over MPI: MPI 3.0 calls only, from one thread (MPI_THREAD_FUNNELED), nothing of one implementation's own. The caller
-// has initialised MPI and finalises it after the communicator is gone.
+// Communicator over MPI: MPI 3.0 calls only, from one thread (MPI_THREAD_FUNNELED), nothing of one implementation's
+// own. The caller has initialised MPI and finalises it after the communicator is gone.
 
 #include <memory>
 

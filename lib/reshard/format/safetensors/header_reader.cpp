@@ -294,7 +294,7 @@ FileCatalog read_header(const File& file) {
     data_begin = 8 + std::ssize(text);
   }
   const std::int64_t buffer_bytes = catalog.bytes - data_begin;
-  for (std::size_t i = 0; i < ranges.size(); ++i) 
+  for (std::size_t i = 0; i < ranges.size(); ++i)
     check_range(path, catalog.tensors[i], ranges[i], data_begin, catalog.bytes);
   check_tiling(path, catalog.tensors, ranges, buffer_bytes);
   refuse_dcp_shard(path, catalog.metadata);
