@@ -273,10 +273,12 @@ std::string stored_text(std::span<const Index> stored) {
   return fmt::format("{}", fmt::join(out, ", "));
 }
 
-// " (8 in all)" where the shards leave only one length.
-std::string implied_text(const Candidates& candidates) {
-  if (!candidates || candidates->size() != 1 || candidates->front().first != candidates->front().last) return "";
-  return fmt::format(" ({} in all)", candidates->front().last);
+// " (8 in all)" where the shards, not the plan, leave only one length.
+std::string implied_text(const DimCut& cut, const Candidates& candidates) {
+  const bool is_told = !cut.levels.empty() && (!cut.levels.front().segments.empty() || cut.levels.front().packed);
+  if (is_told || !candidates || candidates->size() != 1) return "";
+  const Progression& only = candidates->front();
+  return only.first == only.last ? fmt::format(" ({} in all)", only.last) : "";
 }
 
 struct Hint {
@@ -323,7 +325,7 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
     const bool segments = !cut.levels.empty() && !cut.levels.front().segments.empty();
     refuse(segments && why.code == ErrorCode::kShape ? ErrorCode::kSegmentSum : why.code,
            fmt::format("{} is {}, but the ranks store {}{}: {}", hints.front().source, hints.front().length,
-                       stored_text(stored), implied_text(candidates), why.message));
+                       stored_text(stored), implied_text(cut, candidates), why.message));
   }
   if (!candidates || finder.open)
     refuse(ErrorCode::kMissing,
