@@ -13,7 +13,9 @@ namespace {
 SourceCatalog recorded() {
   const layout::Mesh mesh({{"pp", 2}, {"tp", 2}});
   layout::DimCut rows;
-  rows.levels = {{"tp", 2}};
+  rows.levels.resize(1);
+  rows.levels[0].axis = "tp";
+  rows.levels[0].axis_size = 2;
   SourceTensor w = everywhere("w", 4, {3, 2});
   w.stored[0].global_shape = Shape{6, 2};
   w.recorded = {{"w", 0}};
