@@ -38,7 +38,8 @@ tensors:
   - {match: "x"}
 )",
                 catalog(1, {everywhere("a.0", 1, {2}), everywhere("x", 1, {2})})) ==
-        Lines{"E_RENAME_COLLISION: p.yaml:7: tensor 'x': becomes 'x' in the target, and so does 'a.0' (p.yaml:6)"});
+        Lines{"E_RENAME_COLLISION: p.yaml:7: tensor 'x': becomes 'x' in the target, and so does 'a.0' (p.yaml:6: "
+              "tensors[0])"});
 }
 
 TEST_CASE("names that differ may still collide in a file that numbers locally") {
@@ -72,7 +73,7 @@ tensors:
                 catalog(1, {everywhere("e.2", 1, {2}), everywhere("shared", 1, {2})})) ==
         Lines{"E_RENAME_COLLISION: p.yaml:6: tensor 'shared': is stored as 'e.0' in the target, and so is 'e.2' on the "
               "same "
-              "rank (p.yaml:7)"});
+              "rank (p.yaml:7: tensors[1])"});
 }
 
 TEST_CASE("the target's own numbering stands in the renamed stored name") {
