@@ -323,7 +323,9 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
     Misfit why;
     if (fits(cut, hints.front().length, by_tuple, &why)) return hints.front().length;
     const bool segments = !cut.levels.empty() && !cut.levels.front().segments.empty();
-    refuse(segments && why.code == ErrorCode::kShape ? ErrorCode::kSegmentSum : why.code,
+    // A hint that fits no legal length is a wrong shape; fused parts speak for themselves.
+    const ErrorCode of_segments = why.code == ErrorCode::kShape ? ErrorCode::kSegmentSum : why.code;
+    refuse(segments ? of_segments : ErrorCode::kShape,
            fmt::format("{} is {}, but the ranks store {}{}: {}", hints.front().source, hints.front().length,
                        stored_text(stored), implied_text(cut, candidates), why.message));
   }
