@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -219,11 +220,20 @@ void SourceCheckpoint::read_catalogs(const format::ReadOptions& options) {
   issues.throw_if_any(Exit::kCheckpoint);
   if (!indexed_) return;
   const fs::path path = root_ / format::safetensors::kIndexName;
+  const format::safetensors::Index index = format::safetensors::read_index(path);
   std::map<std::string, format::FileCatalog> by_name;
   for (std::size_t f = 0; f < names_.size(); ++f) by_name.emplace(names_[f], files_[f]);
-  const std::vector<Warning> more =
-      format::safetensors::check_tensors(path, format::safetensors::read_index(path), by_name);
+  const std::vector<Warning> more = format::safetensors::check_tensors(path, index, by_name);
   warnings_.insert(warnings_.end(), more.begin(), more.end());
+  for (const std::string& part : format::safetensors::unlisted_parts(index, ignored_)) {
+    std::optional<format::FileCatalog> catalog;
+    try {
+      catalog = format_->read_catalog(root_ / part, options);
+    } catch (const Error&) {
+      continue;  // what is ignored may be broken
+    }
+    format::safetensors::check_unlisted_part(root_ / part, index, *catalog);
+  }
 }
 
 void SourceCheckpoint::build_catalog(Index ranks) {

@@ -122,3 +122,16 @@ TEST_CASE("index: a wrong total_size is a warning, a right one and none are noth
   CHECK(check_tensors("dir/index", {{{"a", "one"}}, 48, {}}, catalogs).empty());
   CHECK(check_tensors("dir/index", {{{"a", "one"}}, {}, {}}, catalogs).empty());
 }
+
+TEST_CASE("index: a part of the set that the index does not list holds none of its tensors") {
+  Index index;
+  index.weight_map = {{"a", "model-00001-of-00002.safetensors"}, {"b", "other.safetensors"}};
+  CHECK(unlisted_parts(index, {"config.json", "consolidated-00002-of-00002.safetensors",
+                               "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors",
+                               "model-00002-of-00003.safetensors", "model-x-of-00002.safetensors"}) ==
+        std::vector<std::string>{"model-00002-of-00002.safetensors"});
+  check_unlisted_part("d/p", index, catalog_of({{"c", {2}}}));
+  CHECK_THROWS_WITH(
+      check_unlisted_part("d/p", index, catalog_of({{"b", {2}}, {"c", {2}}})),
+      "E_FORMAT: d/p: tensor 'b': is in this file too, model.safetensors.index.json maps it to other.safetensors");
+}

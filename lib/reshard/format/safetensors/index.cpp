@@ -95,6 +95,20 @@ class IndexHandler : public JsonHandler {
   bool has_weight_map_ = false;
 };
 
+/// What the files of one numbered set share: "model--of-00003" of "model-00002-of-00003.safetensors"; empty for other
+/// names.
+std::string set_of(std::string_view name) {
+  constexpr std::string_view kEnding = ".safetensors";
+  constexpr std::string_view kDigits = "0123456789";
+  if (!name.ends_with(kEnding)) return "";
+  name.remove_suffix(kEnding.size());
+  const std::size_t of = name.rfind("-of-");
+  if (of == std::string_view::npos || name.find_first_not_of(kDigits, of + 4) != std::string_view::npos) return "";
+  const std::size_t dash = name.substr(0, of).find_last_not_of(kDigits);
+  if (dash == std::string_view::npos || dash + 1 == of || name[dash] != '-') return "";
+  return fmt::format("{}{}", name.substr(0, dash + 1), name.substr(of));
+}
+
 std::string some_of(const std::vector<std::string>& tensors) {
   constexpr std::size_t kShown = 3;
   std::string out;
@@ -178,6 +192,26 @@ std::vector<Warning> check_tensors(const fs::path& path, const Index& index,
   return {
       {"W_INDEX", path.string(), "",
        fmt::format("total_size is {}, the tensors have {} bytes; the number is not used", *index.total_size, bytes)}};
+}
+
+std::vector<std::string> unlisted_parts(const Index& index, const std::vector<std::string>& names) {
+  const std::map<std::string, std::vector<std::string>> files = index.files();
+  std::set<std::string> sets;
+  for (const auto& [file, tensors] : files) sets.insert(set_of(file));
+  sets.erase("");
+  std::vector<std::string> out;
+  for (const std::string& name : names)
+    if (!files.contains(name) && sets.contains(set_of(name))) out.push_back(name);
+  return out;
+}
+
+void check_unlisted_part(const fs::path& part, const Index& index, const FileCatalog& catalog) {
+  IssueList issues;
+  for (const StoredTensor& tensor : catalog.tensors)
+    if (const auto mapped = index.weight_map.find(tensor.name); mapped != index.weight_map.end())
+      issues.add({ErrorCode::kFormat, part.string(), tensor.name,
+                  fmt::format("is in this file too, {} maps it to {}", kIndexName, mapped->second)});
+  issues.throw_if_any(Exit::kCheckpoint);
 }
 
 std::string to_json(const Index& index) {

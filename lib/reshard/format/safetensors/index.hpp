@@ -41,6 +41,13 @@ void check_files(const fs::path& directory, const Index& index);
 std::vector<Warning> check_tensors(const fs::path& path, const Index& index,
                                    const std::map<std::string, FileCatalog>& catalogs);
 
+/// Those of `names` that by their numbers belong to the index's set (`model-00002-of-00003.safetensors` beside files
+/// `-of-00003` of it) though it maps no tensor to them.
+std::vector<std::string> unlisted_parts(const Index& index, const std::vector<std::string>& names);
+
+/// The tensors of an unlisted part are none that the index maps to another file: kFormat, all at once.
+void check_unlisted_part(const fs::path& part, const Index& index, const FileCatalog& catalog);
+
 /// The text of an index with keys in byte order; the same index gives the same text.
 std::string to_json(const Index& index);
 
