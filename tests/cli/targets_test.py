@@ -147,10 +147,10 @@ class Partial(Case):
     def test_a_killed_run_leaves_no_target_and_can_be_run_again(self):
         for processes, number in ((1, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGTERM)):
             with self.subTest(processes=processes, signal=number):
-                with Stopped(self, target, processes) as stopped:
+                with Stopped(self, self.target, processes) as stopped:
                     stopped.signal_all(number)
                     stopped.go_on()
-                self.assertFalse(target.exists())
+                self.assertFalse(self.target.exists())
                 self.assertTrue(self.partial.exists())
                 self.assertFalse((self.partial / "reshard.json").exists())
                 self.assert_exit(stopped.again("--overwrite"), 0)
