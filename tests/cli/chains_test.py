@@ -69,6 +69,20 @@ class Chains(Case):
         first = self.convert(self.chain_plan({"axes": [], "max_file_size": "1KiB"}, [{"match": "*"}], "first.json", source={"axes": []}), self.full(tensors))
         self.assert_full(self.convert_everywhere(self.chain_plan({"axes": []}, [{"match": "*"}], "next.json"), first), tensors)
 
+    def test_every_axis_keeps_its_own_options(self):
+        w = noise("w", 14, 2)
+        packed = {"axis": "pp", "layout": "zigzag", "packed": {"cu_seqlens": [0, 4, 14]}}
+        for axes, dim in ((["gtp=2", "pp=2"], {"axes": [{"axis": "gtp", "pad_to": 4}, "pp"]}),
+                          (["gtp=2", "pp=2"], {"axes": [{"axis": "gtp", "pad_to": 4}, {"axis": "pp", "split": "balanced"}]}),
+                          ([], {"axes": "pp", "pad_total": 8}),
+                          ([], {"pad_total": 8}),
+                          (["gtp=2"], {"axes": [{"axis": "pp", "pad_total": 4}, {"axis": "gtp", "split": "balanced"}]}),
+                          (["gtp=2"], {"axes": [packed, "gtp"], "pad_value": 1})):
+            with self.subTest(axes=axes, dim=dim):
+                rules = [{"match": "w", "target": {"shard": {"0": dim}}}]
+                cut = self.convert(self.chain_plan({"axes": axes}, rules, "cut.json", source={"axes": ["pp=1"]}), self.full({"w": w}))
+                self.assert_full(self.convert(self.chain_plan({"axes": []}, [{"match": "w"}], "back.json"), cut), {"w": w})
+
     def test_a_view_that_contradicts_the_manifest(self):
         source = {"axes": FIRST["axes"], "views": {"expert": ["ep=2", "etp=8"]}}
         self.refuse(self.chain_plan(SECOND, RULES, "next.json", source=source), self.first(), 4, "E_MESH_WORLD", words=("'expert'", "etp=8", "etp=4"))

@@ -55,12 +55,12 @@ class Bound(Case):
         source = self.full({"w": noise("w", 64, 4096)})
         plan = self.tp_plan(0, 2, ("w", {"1": "tp"}))
         for processes in (1, 2):
-            result = self.run_plan(plan, source, "--memory", "1KiB", np=processes)
+            result = self.run_plan(plan, source, "--memory", "1", np=processes)
             self.assert_refused(result, 7, "E_MEMORY")
             line = next(line for line in result.err.splitlines() if "E_MEMORY" in line)
             sizes = [(float(number) * UNITS[unit], f"{number}{'' if unit == 'bytes' else unit}")
                      for number, unit in re.findall(r"\b(\d+(?:\.\d+)?) ?(KiB|MiB|GiB|bytes|B)\b", line)]
-            least = min((size, text) for size, text in sizes if size > 1024)[1]
+            least = min((size, text) for size, text in sizes if size > 1)[1]
             result = self.run_plan(plan, source, "--memory", least, "--report", "json", np=processes)
             self.assert_exit(result, 0)
 

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "reshard/base/crc64.hpp"
 #include "reshard/base/error.hpp"
+#include "reshard/base/value.hpp"
 #include "reshard/pipeline/target.hpp"
+#include "reshard/plan/canonical.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -17,84 +21,33 @@ using Json = nlohmann::ordered_json;
 using layout::DimCut;
 using layout::Level;
 
-constexpr const char* name(layout::Fallback fallback) {
-  switch (fallback) {
-    case layout::Fallback::kError:
-      return "error";
-    case layout::Fallback::kReplicate:
-      return "replicate";
-    case layout::Fallback::kRepeat:
-      return "repeat";
+/// A plan's words, keys in the order in which they are put.
+Json json_of(const Value& value) {
+  if (value.is_bool()) return value.boolean();
+  if (value.is_integer()) return value.integer();
+  if (value.is_float()) return value.floating().value;
+  if (value.is_string()) return value.string();
+  if (value.is_array()) {
+    Json out = Json::array();
+    for (const Value& item : value.array()) out.push_back(json_of(item));
+    return out;
   }
-  return "";
-}
-
-/// The options of one level, in the words of a plan; what is default is left out.
-Json options_of(const Level& level) {
+  if (!value.is_object()) return nullptr;
   Json out = Json::object();
-  if (level.unit != 1) out["unit"] = level.unit;
-  if (!level.segments.empty()) {
-    out["segments"] = Json::array();
-    for (const layout::Segment& segment : level.segments) {
-      if (!segment.unit && !segment.fallback) {
-        out["segments"].push_back(segment.size);
-        continue;
-      }
-      Json part = {{"size", segment.size}};
-      if (segment.unit) part["unit"] = *segment.unit;
-      if (segment.fallback) part["fallback"] = name(*segment.fallback);
-      out["segments"].push_back(std::move(part));
-    }
-  }
-  if (level.stride != 1) out["stride"] = level.stride;
-  switch (level.split) {
-    case layout::Split::kEven:
-      break;
-    case layout::Split::kBalanced:
-      out["split"] = "balanced";
-      break;
-    case layout::Split::kChunk:
-      out["split"] = "chunk";
-      break;
-    case layout::Split::kShares:
-      out["split"] = level.shares;
-      break;
-  }
-  if (level.fallback != layout::Fallback::kError) out["fallback"] = name(level.fallback);
-  if (level.layout == layout::SequenceLayout::kZigzag) out["layout"] = "zigzag";
-  if (level.layout == layout::SequenceLayout::kStriped) {
-    out["layout"] = "striped";
-    out["block"] = level.block;
-  }
-  if (level.packed) {
-    out["packed"] = {{"cu_seqlens", level.packed->cu_seqlens}};
-    if (!level.packed->cu_seqlens_padded.empty()) out["packed"]["cu_seqlens_padded"] = level.packed->cu_seqlens_padded;
-    out["padding"] = level.packed_padding == layout::PackedPadding::kForbid ? "forbid" : "temporary";
-  }
-  if (level.pad_to) out["pad_to"] = *level.pad_to;
-  if (level.pad_rows) out["pad_rows"] = *level.pad_rows;
+  for (const Value::Member& member : value.object()) out[member.key] = json_of(member.value);
   return out;
 }
 
-Json shard_of(const DimCut& cut) {
-  Json out = {{"axes", Json::array()}};
-  for (std::size_t i = 0; i < cut.levels.size(); ++i) {
-    Json level = options_of(cut.levels[i]);
-    // Options of the first level stand beside `axes`; those of a further one in its own object.
-    if (i == 0) {
-      out["axes"].push_back(cut.levels[i].axis);
-      for (auto& [key, value] : level.items()) out[key] = value;
-    } else if (level.empty()) {
-      out["axes"].push_back(cut.levels[i].axis);
-    } else {
-      Json entry = {{"axis", cut.levels[i].axis}};
-      for (auto& [key, value] : level.items()) entry[key] = value;
-      out["axes"].push_back(std::move(entry));
-    }
-  }
-  if (cut.pad_total) out["pad_total"] = *cut.pad_total;
-  if (cut.fill == layout::Fill::kLast) out["fill"] = "last";
-  if (cut.pad_value) out["pad_value"] = *cut.pad_value;
+/// `mesh` as a plan writes it, and the axes of size 1 that placements of `view` name though it has none of them.
+Json axes_of(const layout::Mesh& mesh, const std::string& view,
+             const std::vector<planner::BoundPlacement>& placements) {
+  Json out = axes_text(mesh);
+  std::set<std::string> added;
+  for (const planner::BoundPlacement& placement : placements)
+    for (const DimCut& cut : placement.dims)
+      for (const Level& level : cut.levels)
+        if (placement.view == view && !mesh.axis_size(level.axis) && added.insert(level.axis).second)
+          out.push_back(fmt::format("{}={}", level.axis, level.axis_size));
   return out;
 }
 
@@ -102,7 +55,7 @@ Json placement_of(const planner::BoundPlacement& placement) {
   Json shard = Json::object();
   for (std::size_t d = 0; d < placement.dims.size(); ++d)
     if (!placement.dims[d].levels.empty() || placement.dims[d].pad_total)
-      shard[std::to_string(d)] = shard_of(placement.dims[d]);
+      shard[std::to_string(d)] = json_of(plan::dim_value(placement.dims[d]));
   Json owners = Json::object();
   for (const planner::BoundOwner& owner : placement.owners) {
     Json entry = {{"index", owner.indices.size() == 1 ? Json(owner.indices.front()) : Json(owner.indices)}};
@@ -117,19 +70,6 @@ Json placement_of(const planner::BoundPlacement& placement) {
 }  // namespace
 
 std::string to_json(const ManifestContent& content) {
-  Json out;
-  out["schema"] = "reshard.manifest";
-  out["version"] = 1;
-  out["tool"] = content.tool;
-  out["plan_digest"] = content.plan_digest;
-  out["format"] = content.format;
-  out["axes"] = axes_text(content.target.mesh);
-  out["ranks"] = content.target.mesh.ranks().empty() ? Json(nullptr) : Json(content.target.mesh.ranks());
-  Json views = Json::object();
-  for (const plan::View& view : content.target.views) views[view.name] = axes_text(view.mesh);
-  out["views"] = std::move(views);
-  out["files"] = content.files ? Json(*content.files) : Json(nullptr);
-
   // Distinct placements, in order of first use.
   std::vector<planner::BoundPlacement> placements;
   std::vector<std::size_t> placement_of_layout;
@@ -138,6 +78,20 @@ std::string to_json(const ManifestContent& content) {
     placement_of_layout.push_back(static_cast<std::size_t>(it - placements.begin()));
     if (it == placements.end()) placements.push_back(pair.target_placement);
   }
+
+  Json out;
+  out["schema"] = "reshard.manifest";
+  out["version"] = 1;
+  out["tool"] = content.tool;
+  out["plan_digest"] = content.plan_digest;
+  out["format"] = content.format;
+  out["axes"] = axes_of(content.target.mesh, "", placements);
+  out["ranks"] = content.target.mesh.ranks().empty() ? Json(nullptr) : Json(content.target.mesh.ranks());
+  Json views = Json::object();
+  for (const plan::View& view : content.target.views) views[view.name] = axes_of(view.mesh, view.name, placements);
+  out["views"] = std::move(views);
+  out["files"] = content.files ? Json(*content.files) : Json(nullptr);
+
   out["placements"] = Json::array();
   for (const planner::BoundPlacement& placement : placements) out["placements"].push_back(placement_of(placement));
 

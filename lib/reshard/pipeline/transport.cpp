@@ -14,9 +14,6 @@ namespace {
 /// Reading this much more than once still beats sending it through two more buffers.
 constexpr double kDirectAmplification = 1.5;
 
-/// Below a page every byte costs more in calls than in copying.
-constexpr std::int64_t kLeastMemoryBytes = 4096;
-
 void refuse_memory(std::int64_t memory_bytes, std::int64_t needed_bytes) {
   throw Error(Issue{ErrorCode::kMemory, "", "",
                     fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", memory_bytes,
@@ -56,7 +53,7 @@ TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkT
   out.transport = asked;
   out.why = "asked for";
   if (asked != Transport::kMpi) {
-    std::int64_t needed = kLeastMemoryBytes;
+    std::int64_t needed = 0;
     for (ProcessRank p = 0; p < processes; ++p) {
       out.direct.push_back(direct_cost(work, targets, p, processes));
       needed = std::max(needed, planner::buffer_bytes(out.direct.back().least_memory_bytes));
@@ -87,7 +84,6 @@ TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkT
       return out;
     }
   }
-  if (memory_bytes < kLeastMemoryBytes) refuse_memory(memory_bytes, kLeastMemoryBytes);
   out.exchange = exchange_cost(work, targets, processes, std::min(memory_bytes, kRoundBytes));
   out.peak_bytes = out.exchange.peak_bytes;
   return out;

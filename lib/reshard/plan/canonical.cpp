@@ -134,23 +134,21 @@ Value axes_value(const layout::Mesh& mesh) {
 }
 
 Value dim_value(const DimCut& cut) {
-  Value::Object out;
+  Value::Object beside;
   Value::Array axes;
   for (std::size_t i = 0; i < cut.levels.size(); ++i) {
     const Level& level = cut.levels[i];
     const bool first = i == 0;
     const bool last = i + 1 == cut.levels.size();
-    Value::Object inner;
-    put_cut(first ? out : inner, level);
-    put_padding(last ? out : inner, level);
-    if (inner.empty()) {
-      axes.emplace_back(level.axis);
-    } else {
-      put(inner, "axis", level.axis);
-      axes.emplace_back(std::move(inner));
-    }
+    Value::Object own;
+    put(own, "axis", level.axis);
+    put_cut(first ? beside : own, level);
+    put_padding(last ? beside : own, level);
+    axes.push_back(own.size() == 1 ? Value(level.axis) : Value(std::move(own)));
   }
+  Value::Object out;
   put(out, "axes", std::move(axes));
+  out.insert(out.end(), beside.begin(), beside.end());
   put_if(out, "pad_total", cut.pad_total);
   if (cut.fill != layout::Fill::kZero) put(out, "fill", "last");
   if (cut.pad_value) put(out, "pad_value", number_value(*cut.pad_value));

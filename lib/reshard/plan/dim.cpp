@@ -63,7 +63,7 @@ class DimReader {
     const Fields fields(entry, keys, faults_);
     if (const auto axes = fields.find("axes")) {
       read_axes(*axes);
-    } else if (!fields.find("size")) {
+    } else if (!fields.find("size") && !fields.find("pad_total")) {
       faults_.add(ErrorCode::kSchema, entry, "the key 'axes' is missing");
       return {};
     }
@@ -112,7 +112,11 @@ class DimReader {
     const auto option = fields.find(key);
     if (!option) return;
     if (written_.empty()) {
-      faults_.add(ErrorCode::kSchema, *option, "belongs to an axis; give the dim 'axes'");
+      if (key == "pad_total") {  // of the dim, whether it is cut or not
+        cut_.pad_total = read_integer(*option, 1, faults_, ErrorCode::kPad);
+      } else {
+        faults_.add(ErrorCode::kSchema, *option, "belongs to an axis; give the dim 'axes'");
+      }
       return;
     }
     WrittenLevel& level = first ? written_.front() : written_.back();

@@ -112,6 +112,8 @@ DimCut final_cut(const DimCut& cut, Index length, const layout::Mesh& mesh) {
   DimCut out = plain;
   std::erase_if(out.levels, [](const Level& level) { return level.axis_size == 1; });
   if (out.levels.empty() && !out.pad_total) return {};
+  if (std::none_of(out.levels.begin(), out.levels.end(), [](const Level& level) { return level.packed.has_value(); }))
+    out.pad_value.reset();
   // `pad_total` counts in units of the first axis: where that one is left out the same total has another divisor.
   const Index first_size = out.levels.empty() ? 1 : out.levels.front().axis_size;
   const Index total = padded_total(plain, length);

@@ -166,6 +166,12 @@ TEST_CASE("a true size without axes is a dim that is not cut") {
   CHECK(rule.target.shard[0].cut == cut);
 }
 
+TEST_CASE("a padded total without axes is of a dim that is not cut") {
+  DimCut whole;
+  whole.pad_total = 8;
+  CHECK(rule_of("{match: w, target: {shard: {0: {pad_total: 8}}}}").target.shard[0].cut == whole);
+}
+
 TEST_CASE("a true size said of one side holds for the other") {
   const Rule rule = rule_of("{match: w, shard: {0: tp}, target: {shard: {0: {pad_total: 8, size: 101}}}}");
   CHECK(rule.source.shard[0].cut.size == 101);

@@ -28,19 +28,22 @@ TEST_CASE("tensors keep their dtype unless their rule names another") {
   CHECK(wide.warnings.empty());
   const BoundPlan narrow = bound(yaml(", dtype: bf16"), source);
   CHECK(dtypes(narrow) == "bf16 bf16 bool i64 ");
-  CHECK(lines(narrow.warnings) == Lines{"W_NARROWING: p.yaml:1: tensor 'b': f32 to bf16 is rounded"});
+  CHECK(lines(narrow.warnings) == Lines{"W_NARROWING: p.yaml:1: tensors[0]: tensor 'b': f32 to bf16 is rounded"});
 }
 
 TEST_CASE("integers are not converted, and ranks must store one dtype") {
   CHECK(refusal("{reshard: 1, source: {}, target: {}, tensors: [{match: n, dtype: f32}]}",
                 catalog(1, {everywhere("n", 1, {4}, Dtype::kI64)})) ==
-        Lines{"E_DTYPE: p.yaml:1: tensor 'n': stored as i64: `dtype: f32` converts between f64, f32, f16 and bf16 "
+        Lines{"E_DTYPE: p.yaml:1: tensors[0]: tensor 'n': stored as i64: `dtype: f32` converts between f64, f32, f16 "
+              "and bf16 "
               "only; give "
               "it a rule without `dtype`"});
   planner::SourceTensor mixed = everywhere("n", 2, {4});
   mixed.stored = {{0, 0, {4}, Dtype::kF32, std::nullopt}, {1, 1, {4}, Dtype::kBf16, std::nullopt}};
-  CHECK(refusal("{reshard: 1, source: {axes: [dp=2]}, target: {}, tensors: [{match: n}]}", catalog(2, {mixed})) ==
-        Lines{"E_DTYPE: p.yaml:1: tensor 'n': f32 on rank 0, bf16 on rank 1; all ranks must store one dtype"});
+  CHECK(
+      refusal("{reshard: 1, source: {axes: [dp=2]}, target: {}, tensors: [{match: n}]}", catalog(2, {mixed})) ==
+      Lines{
+          "E_DTYPE: p.yaml:1: tensors[0]: tensor 'n': f32 on rank 0, bf16 on rank 1; all ranks must store one dtype"});
 }
 
 TEST_CASE("a conversion narrows where range or precision shrinks") {

@@ -64,14 +64,6 @@ inline BoundPlan bound(std::string_view yaml, const SourceCatalog& source, const
 }
 
 /// The lines of the refusal; "accepted" where there is none.
-/// "p.yaml:4: tensors[2]: ..." -> "p.yaml:4: ...": the plans of these tests have a line for every rule that matters.
-inline std::string without_rule_number(std::string line) {
-  const std::size_t begin = line.find(": tensors[");
-  const std::size_t end = begin == std::string::npos ? begin : line.find("]: ", begin);
-  if (end != std::string::npos && line.find(".yaml:") < begin) line.erase(begin, end + 1 - begin);
-  return line;
-}
-
 inline std::vector<std::string> refusal(std::string_view yaml, const SourceCatalog& source,
                                         const TensorNumbers& numbers = no_numbers) {
   try {
@@ -79,7 +71,7 @@ inline std::vector<std::string> refusal(std::string_view yaml, const SourceCatal
   } catch (const Error& error) {
     std::vector<std::string> out;
     if (error.exit() != Exit::kCheckpoint) out.push_back(fmt::format("exit {}", static_cast<int>(error.exit())));
-    for (const Issue& issue : error.issues()) out.push_back(without_rule_number(to_line(issue)));
+    for (const Issue& issue : error.issues()) out.push_back(to_line(issue));
     return out;
   }
   return {"accepted"};
@@ -140,7 +132,7 @@ inline Shards source_shards(const BoundPlan& plan, std::string_view target_name)
 
 inline std::vector<std::string> lines(const std::vector<Warning>& warnings) {
   std::vector<std::string> out;
-  for (const Warning& warning : warnings) out.push_back(without_rule_number(to_line(warning)));
+  for (const Warning& warning : warnings) out.push_back(to_line(warning));
   return out;
 }
 

@@ -42,7 +42,8 @@ TEST_CASE("block scales follow the weight in whole blocks") {
 
   CHECK(refusal(group("", "tp=2", kRule),
                 catalog(1, {everywhere("g.weight", 1, {4, 6}, Dtype::kF8E4M3), everywhere("g.scale", 1, {1, 2})})) ==
-        Lines{"E_UNIT_SPLIT: p.yaml:1: tensor 'g.weight': target: dim 'in' of member 'scale': a boundary at 3 cuts a "
+        Lines{"E_UNIT_SPLIT: p.yaml:1: tensors[0]: tensor 'g.weight': target: dim 'in' of member 'scale': a boundary "
+              "at 3 cuts a "
               "block of 4; "
               "boundaries must be multiples of 4 or end the dim; legal sizes of 'tp' up to 64: 1"});
 
@@ -86,7 +87,8 @@ TEST_CASE("a dim that only packed members carry is as long as the finest of them
   CHECK(refusal(group("", "tp=2", kRule),
                 catalog(1, {everywhere("g.packed", 1, {4, 4}, Dtype::kI32), everywhere("g.scale", 1, {4, 3}),
                             everywhere("g.shape", 1, {2}, Dtype::kI64)})) ==
-        Lines{"E_MEMBER_SIZE: p.yaml:1: tensor 'g.packed': source: dim 'in': member 'scale': rank 0 stores 3 entries, "
+        Lines{"E_MEMBER_SIZE: p.yaml:1: tensors[0]: tensor 'g.packed': source: dim 'in': member 'scale': rank 0 stores "
+              "3 entries, "
               "expected 2 of "
               "the 32 elements of the dim"});
 }
@@ -195,7 +197,8 @@ TEST_CASE("a group falls back as a whole") {
   CHECK(
       lines(plan.warnings) ==
       Lines{
-          "W_FALLBACK: p.yaml:1: target: 'tp' of size 3 cannot cut as asked and is ignored (`fallback: replicate`): "
+          "W_FALLBACK: p.yaml:1: tensors[0]: target: 'tp' of size 3 cannot cut as asked and is ignored (`fallback: "
+          "replicate`): "
           "'g.bias', "
           "'g.weight'",
           "W_AXIS_IDLE: p.yaml: target axis 'tp' of size 3 cuts nothing: every tensor is stored once per coordinate"});
@@ -213,7 +216,8 @@ TEST_CASE("the bias of a row-parallel layer stays whole, that of a column-parall
   CHECK(source_shards(column, "g.bias") == Shards{"[0-4]", "[4-8]"});
   CHECK(refusal(group("tp=2", "", "projection: column"),
                 catalog(2, {everywhere("g.weight", 2, {4, 4}), everywhere("g.bias", 2, {2})})) ==
-        Lines{"E_MEMBER_SIZE: p.yaml:1: tensor 'g.weight': source: dim 'out': on rank 0 member 'weight' stores 4, but "
+        Lines{"E_MEMBER_SIZE: p.yaml:1: tensors[0]: tensor 'g.weight': source: dim 'out': on rank 0 member 'weight' "
+              "stores 4, but "
               "member 'bias' "
               "stores 2"});
 }
@@ -227,21 +231,23 @@ tensors:
   - {match: "**.bias"}
   - {match: "*", members: {weight: out in, scale: out, "bias?": out}}
 )";
-  CHECK(
-      refusal(plan, catalog(1, {everywhere("a.weight", 1, {4, 4}), everywhere("a.scale", 1, {4}),
-                                everywhere("a.bias", 1, {4}), everywhere("b.weight", 1, {4, 4}),
-                                everywhere("c.weight", 1, {4, 4})})) ==
-      Lines{"E_GROUP_INCOMPLETE: p.yaml:7: tensor 'a.weight': member 'bias' of group 'a' is taken by tensors[0]; a "
-            "group is "
-            "cut as a whole",
-            "E_GROUP_INCOMPLETE: p.yaml:7: tensor 'b.weight': group 'b' has no member 'scale'; where it may be absent "
-            "write \"scale?\" (and 1 more tensors of this rule)"});
+  CHECK(refusal(plan, catalog(1, {everywhere("a.weight", 1, {4, 4}), everywhere("a.scale", 1, {4}),
+                                  everywhere("a.bias", 1, {4}), everywhere("b.weight", 1, {4, 4}),
+                                  everywhere("c.weight", 1, {4, 4})})) ==
+        Lines{"E_GROUP_INCOMPLETE: p.yaml:7: tensors[1]: tensor 'a.weight': member 'bias' of group 'a' is taken by "
+              "tensors[0]; a "
+              "group is "
+              "cut as a whole",
+              "E_GROUP_INCOMPLETE: p.yaml:7: tensors[1]: tensor 'b.weight': group 'b' has no member 'scale'; where it "
+              "may be absent "
+              "write \"scale?\" (and 1 more tensors of this rule)"});
 }
 
 TEST_CASE("members with other dims than the plan says are refused") {
   CHECK(refusal(group("", "tp=1", "shard: {out: tp}, members: {weight: out in}"),
                 catalog(1, {everywhere("g.weight", 1, {4})})) ==
-        Lines{"E_MEMBER_SIZE: p.yaml:1: tensor 'g.weight': source: member 'weight' has 1 dims on rank 0, expected 2"});
+        Lines{"E_MEMBER_SIZE: p.yaml:1: tensors[0]: tensor 'g.weight': source: member 'weight' has 1 dims on rank 0, "
+              "expected 2"});
 }
 
 TEST_CASE("the target may give a member other dims") {

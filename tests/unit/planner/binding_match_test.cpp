@@ -27,7 +27,8 @@ TEST_CASE("missing and unexpected tensors are reported together") {
   const auto source = catalog(1, {everywhere("a", 1, {2}), everywhere("b", 1, {2}), everywhere("d", 1, {2})});
   CHECK(
       refusal("{reshard: 1, source: {}, target: {axes: []}, tensors: [{match: a}, {match: b}, {match: c}]}", source) ==
-      Lines{"E_RULE_UNUSED: p.yaml:1: 'c' matches none of the 3 tensors of the source; where that is fine say "
+      Lines{"E_RULE_UNUSED: p.yaml:1: tensors[2]: 'c' matches none of the 3 tensors of the source; where that is fine "
+            "say "
             "`optional: true`",
             "E_TENSOR_UNMATCHED: p.yaml: tensor 'd': none of the 3 rules matches; add a rule, or say `unmatched: "
             "replicate` or `unmatched: drop`"});
@@ -64,9 +65,11 @@ tensors:
   - {match: "model.layers.*.mlp", members: {weight: out in}}
 )",
                 source) ==
-        Lines{"E_RULE_UNUSED: p.yaml:6: 'model.layers.*.q_proj.weight' matches none of the 2 tensors of the source; "
+        Lines{"E_RULE_UNUSED: p.yaml:6: tensors[0]: 'model.layers.*.q_proj.weight' matches none of the 2 tensors of "
+              "the source; "
               "nearest: 'module.layers.0.q_proj.weight'; where that is fine say `optional: true`",
-              "E_RULE_UNUSED: p.yaml:7: 'model.layers.*.mlp' matches none of the 2 tensors of the source; nearest: "
+              "E_RULE_UNUSED: p.yaml:7: tensors[1]: 'model.layers.*.mlp' matches none of the 2 tensors of the source; "
+              "nearest: "
               "'module.layers.0.q_proj.weight'; where that is fine say `optional: true`",
               "E_TENSOR_UNMATCHED: p.yaml: tensor 'module.layers.0.q_proj.weight': none of the 2 rules matches; add a "
               "rule, or say `unmatched: replicate` or `unmatched: drop`",
@@ -76,10 +79,10 @@ tensors:
 
 TEST_CASE("a rule behind a greedier one is told who took its tensors") {
   const auto source = catalog(1, {everywhere("a.w", 1, {4}), everywhere("b.w", 1, {4})});
-  CHECK(
-      refusal("{reshard: 1, source: {}, target: {axes: []}, tensors: [{match: '**'}, {match: a.w}]}", source) ==
-      Lines{"E_RULE_UNUSED: p.yaml:1: 'a.w' wins for no tensor: what it matches is taken (1 tensor by tensors[0]); the "
-            "first rule that matches wins"});
+  CHECK(refusal("{reshard: 1, source: {}, target: {axes: []}, tensors: [{match: '**'}, {match: a.w}]}", source) ==
+        Lines{"E_RULE_UNUSED: p.yaml:1: tensors[1]: 'a.w' wins for no tensor: what it matches is taken (1 tensor by "
+              "tensors[0]); the "
+              "first rule that matches wins"});
 }
 
 TEST_CASE("tensors without a rule are all named, or dropped, or replicated and said so") {
@@ -134,7 +137,7 @@ TEST_CASE("what is no tensor is refused where a rule would move it, and left out
   SourceTensor text{"notes", {}, Issue{ErrorCode::kFormat, "", "", "a dataset of strings"}};
   const auto source = catalog(1, {text, everywhere("w", 1, {2})});
   CHECK(refusal("{reshard: 1, source: {}, target: {axes: []}, tensors: [{match: '**'}]}", source) ==
-        Lines{"E_FORMAT: p.yaml:1: tensor 'notes': a dataset of strings"});
+        Lines{"E_FORMAT: p.yaml:1: tensors[0]: tensor 'notes': a dataset of strings"});
   CHECK(codes("{reshard: 1, source: {}, target: {axes: []}, tensors: [{match: w}]}", source) ==
         Lines{"E_TENSOR_UNMATCHED notes"});
   CHECK(bound("{reshard: 1, source: {}, target: {axes: []}, tensors: [{match: notes, drop: true}, {match: w}]}", source)

@@ -38,7 +38,8 @@ tensors:
   - {match: "x"}
 )",
                 catalog(1, {everywhere("a.0", 1, {2}), everywhere("x", 1, {2})})) ==
-        Lines{"E_RENAME_COLLISION: p.yaml:7: tensor 'x': becomes 'x' in the target, and so does 'a.0' (p.yaml:6: "
+        Lines{"E_RENAME_COLLISION: p.yaml:7: tensors[1]: tensor 'x': becomes 'x' in the target, and so does 'a.0' "
+              "(p.yaml:6: "
               "tensors[0])"});
 }
 
@@ -71,7 +72,8 @@ tensors:
   - {match: "e.*", owner: {ep: {index: $1, count: 4}}, target: {owner: {ep: {index: $1, count: 4, numbering: local}}}}
 )",
                 catalog(1, {everywhere("e.2", 1, {2}), everywhere("shared", 1, {2})})) ==
-        Lines{"E_RENAME_COLLISION: p.yaml:6: tensor 'shared': is stored as 'e.0' in the target, and so is 'e.2' on the "
+        Lines{"E_RENAME_COLLISION: p.yaml:6: tensors[0]: tensor 'shared': is stored as 'e.0' in the target, and so is "
+              "'e.2' on the "
               "same "
               "rank (p.yaml:7: tensors[1])"});
 }

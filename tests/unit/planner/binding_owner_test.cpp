@@ -49,13 +49,11 @@ TEST_CASE("experts that every rank numbers from 0 get global numbers") {
 
 TEST_CASE("files numbered locally under a rule with global numbers are on the wrong ranks") {
   const auto source = catalog(2, {everywhere("experts.0.w", 2, {2, 2}), everywhere("experts.1.w", 2, {2, 2})});
-  CHECK(
-      refusal("{reshard: 1, source: {axes: [ep=2]}, target: {axes: []}, tensors: [{match: 'experts.*.w', owner: {ep: "
-              "$1/4}}]}",
-              source) ==
-      Lines{
-          "E_MISSING: p.yaml:1: tensor 'experts.0.w': stored on rank 1; by `owner` it belongs on rank 0; no tensor has "
-          "number 2 to 3 (of 0 to 3) (and 1 more tensors of this rule)"});
+  CHECK(refusal("{reshard: 1, source: {axes: [ep=2]}, target: {axes: []}, tensors: [{match: 'experts.*.w', owner: {ep: "
+                "$1/4}}]}",
+                source) == Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'experts.0.w': stored on rank 1; by `owner` "
+                                 "it belongs on rank 0; no tensor has "
+                                 "number 2 to 3 (of 0 to 3) (and 1 more tensors of this rule)"});
 }
 
 TEST_CASE("expert slices live where both axes of their view say") {
@@ -125,12 +123,13 @@ TEST_CASE("stages of a source go back together, and a wrong mesh order is notice
   const BoundPlan plan = bound(yaml("[pp=2, cp=2, tp=2]"), source);
   CHECK(source_shards(plan, "layers.1.w") ==
         Shards{"-", "-", "-", "-", "[0-2, 0-1]", "[2-4, 0-1]", "[0-2, 0-1]", "[2-4, 0-1]"});
-  CHECK(refusal(yaml("[cp=2, pp=2, tp=2]"), source) == Lines{"E_MISSING: p.yaml:1: tensor 'layers.0.w': not stored on "
-                                                             "ranks 4 to 5, but stored on ranks 2 to 3; by `owner` "
-                                                             "it belongs on ranks 0 to 1, 4 to 5",
-                                                             "E_MISSING: p.yaml:1: tensor 'layers.1.w': not stored on "
-                                                             "ranks 2 to 3, but stored on ranks 4 to 5; by `owner` "
-                                                             "it belongs on ranks 2 to 3, 6 to 7"});
+  CHECK(refusal(yaml("[cp=2, pp=2, tp=2]"), source) ==
+        Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'layers.0.w': not stored on "
+              "ranks 4 to 5, but stored on ranks 2 to 3; by `owner` "
+              "it belongs on ranks 0 to 1, 4 to 5",
+              "E_MISSING: p.yaml:1: tensors[0]: tensor 'layers.1.w': not stored on "
+              "ranks 2 to 3, but stored on ranks 4 to 5; by `owner` "
+              "it belongs on ranks 2 to 3, 6 to 7"});
 }
 
 TEST_CASE("tied copies live on each coordinate that is named") {
@@ -145,19 +144,21 @@ TEST_CASE("tied copies live on each coordinate that is named") {
 TEST_CASE("a tensor that one rank lacks is missing unless an owner says so") {
   CHECK(refusal("{reshard: 1, source: {axes: [tp=4]}, target: {}, tensors: [{match: n}]}",
                 catalog(4, {by_rank("n", {Shape{4}, {}, Shape{4}, {}})})) ==
-        Lines{"E_MISSING: p.yaml:1: tensor 'n': not stored on ranks 1, 3; without `owner` every rank must have it"});
+        Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'n': not stored on ranks 1, 3; without `owner` every rank must "
+              "have it"});
 }
 
 TEST_CASE("numbers beyond the count, and names without a number, are refused") {
   constexpr std::string_view kPlan =
       "{reshard: 1, source: {}, target: {axes: [ep=2]}, tensors: [{match: 'e.*.w', owner: {ep: $1/4}}]}";
   CHECK(refusal(kPlan, catalog(1, {everywhere("e.3.w", 1, {2}), everywhere("e.4.w", 1, {2})})) ==
-        Lines{"E_OWNER: p.yaml:1: tensor 'e.4.w': owner: number 4 on axis 'ep', expected 0 to 3"});
+        Lines{"E_OWNER: p.yaml:1: tensors[0]: tensor 'e.4.w': owner: number 4 on axis 'ep', expected 0 to 3"});
   CHECK(refusal(kPlan, catalog(1, {everywhere("e.8.w", 1, {2}), everywhere("e.9.w", 1, {2})})) ==
-        Lines{"E_OWNER: p.yaml:1: tensor 'e.8.w': owner: number 8 on axis 'ep', expected 0 to 3 (and 1 more tensors of "
+        Lines{"E_OWNER: p.yaml:1: tensors[0]: tensor 'e.8.w': owner: number 8 on axis 'ep', expected 0 to 3 (and 1 "
+              "more tensors of "
               "this rule)"});
   CHECK(refusal(kPlan, catalog(1, {everywhere("e.x.w", 1, {2})})) ==
-        Lines{"E_OWNER: p.yaml:1: tensor 'e.x.w': $1 is 'x', owner of axis 'ep' needs a number"});
+        Lines{"E_OWNER: p.yaml:1: tensors[0]: tensor 'e.x.w': $1 is 'x', owner of axis 'ep' needs a number"});
   CHECK(
       codes(
           "{reshard: 1, source: {axes: [ep=2]}, target: {}, tensors: [{match: 'e.*.w', owner: {ep: {index: $1, count: "

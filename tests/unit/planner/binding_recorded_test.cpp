@@ -65,11 +65,11 @@ TEST_CASE("a rule that says what the manifest says is the same plan") {
 
 TEST_CASE("a rule that cuts otherwise is refused with both placements") {
   CHECK(refusal(plan_with("{match: w, shard: {1: tp}}, {match: 'l.*.w'}"), recorded()) ==
-        Lines{"E_SHAPE: p.yaml:1: tensor 'w': the source's manifest places it as ROWS, the rule as "
+        Lines{"E_SHAPE: p.yaml:1: tensors[0]: tensor 'w': the source's manifest places it as ROWS, the rule as "
               "{\"shard\":{\"1\":{\"axes\":[\"tp\"]}}}; "
               "a rule that says nothing of the source takes the manifest's"});
   CHECK(refusal(plan_with("{match: w, shard: {0: {axes: tp, unit: 4}}}, {match: 'l.*.w'}"), recorded()) ==
-        Lines{"E_SHAPE: p.yaml:1: tensor 'w': the source's manifest places it as ROWS, the rule as "
+        Lines{"E_SHAPE: p.yaml:1: tensors[0]: tensor 'w': the source's manifest places it as ROWS, the rule as "
               "{\"shard\":{\"0\":{\"axes\":[\"tp\"],\"unit\":4}}}, which cannot cut it: dim 0: axis 'tp' of size 2 "
               "cannot cut the 6 elements: "
               "6 is not a multiple of the unit 4"});

@@ -47,14 +47,16 @@ TEST_CASE("temporary padding of packed sequences goes and comes with the layout"
 TEST_CASE("boundaries that no tensor or no such tensor gives are refused") {
   const auto h = everywhere("h", 1, {8});
   CHECK(refusal(packed("", "cp=2"), catalog(1, {h, everywhere("cu.0", 1, {3}, Dtype::kI32)}), numbers({})) ==
-        Lines{"E_MISSING: p.yaml:1: tensor 'h': dim 0: cu_seqlens tensor 'cu' is not in the source",
-              "E_RULE_UNUSED: p.yaml:1: 'cu' matches none of the 2 tensors of the source; where that is fine say "
+        Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'h': dim 0: cu_seqlens tensor 'cu' is not in the source",
+              "E_RULE_UNUSED: p.yaml:1: tensors[1]: 'cu' matches none of the 2 tensors of the source; where that is "
+              "fine say "
               "`optional: "
               "true`",
               "E_TENSOR_UNMATCHED: p.yaml: tensor 'cu.0': none of the 2 rules matches; add a rule, or say `unmatched: "
               "replicate` or `unmatched: drop`"});
   CHECK(refusal(packed("", "cp=2"), catalog(1, {h, everywhere("cu", 1, {3}, Dtype::kF32)}), numbers({0, 4, 8})) ==
-        Lines{"E_SEQ_LAYOUT: p.yaml:1: tensor 'h': dim 0: cu_seqlens tensor 'cu' is f32 with 1 dims, expected a vector "
+        Lines{"E_SEQ_LAYOUT: p.yaml:1: tensors[0]: tensor 'h': dim 0: cu_seqlens tensor 'cu' is f32 with 1 dims, "
+              "expected a vector "
               "of i32 "
               "or i64"});
   CHECK(codes(packed("", "cp=2"), catalog(1, {h, everywhere("cu", 1, {3}, Dtype::kI32)}), numbers({0, 5, 4})) ==
@@ -82,7 +84,7 @@ TEST_CASE("a padding value must be one that the dtype has") {
   const std::string plan = packed("", "cp=2", ", pad_value: -100");
   CHECK(bound(plan, with(Dtype::kI64), numbers({0, 3, 8})).tensors.size() == 2);
   CHECK(refusal(plan, with(Dtype::kU8), numbers({0, 3, 8})) ==
-        Lines{"E_DTYPE: p.yaml:1: tensor 'h': `pad_value` -100 is no value of u8"});
+        Lines{"E_DTYPE: p.yaml:1: tensors[0]: tensor 'h': `pad_value` -100 is no value of u8"});
 }
 
 TEST_CASE("zigzag with an inner cut becomes contiguous") {

@@ -38,9 +38,10 @@ TEST_CASE("KV heads are repeated over more ranks than heads, and collapse on the
   constexpr std::string_view kRule = "shard: {0: {axes: tp, unit: 2, fallback: repeat, size: 4}}";
   const BoundPlan wide = bound(one_rule("tp=1", "tp=4", kRule), catalog(1, {everywhere("w", 1, {4, 4})}));
   CHECK(target_shards(wide, "w") == Shards{"[0-2, 0-4]", "[0-2, 0-4]", "[2-4, 0-4]", "[2-4, 0-4]"});
-  CHECK(lines(wide.warnings) == Lines{"W_FALLBACK: p.yaml:1: tensor 'w': target: dim 0 has fewer units than the 4 "
-                                      "coordinates of 'tp'; each unit is "
-                                      "stored on several (`fallback: repeat`)"});
+  CHECK(lines(wide.warnings) ==
+        Lines{"W_FALLBACK: p.yaml:1: tensors[0]: tensor 'w': target: dim 0 has fewer units than the 4 "
+              "coordinates of 'tp'; each unit is "
+              "stored on several (`fallback: repeat`)"});
   const auto stored = catalog(4, {everywhere("w", 4, {2, 4})});
   CHECK(shape_of(bound(one_rule("tp=4", "tp=1", kRule), stored)) == Shape{4, 4});
   CHECK(target_shards(bound(one_rule("tp=4", "tp=2", kRule), stored), "w") == Shards{"[0-2, 0-4]", "[2-4, 0-4]"});
@@ -78,7 +79,7 @@ TEST_CASE("the size that only the target's padding names is the tensor's") {
   CHECK(refusal(one_rule("tp=1", "tp=2",
                          "shard: {0: {axes: tp, size: 8}}, target: {shard: {0: null, -2: {axes: tp, size: 9}}}"),
                 catalog(1, {everywhere("w", 1, {8, 2})})) ==
-        Lines{"E_SHAPE: p.yaml:1: tensor 'w': dim 0: `size` is 8 on the source and 9 on the target"});
+        Lines{"E_SHAPE: p.yaml:1: tensors[0]: tensor 'w': dim 0: `size` is 8 on the source and 9 on the target"});
 }
 
 TEST_CASE("alignment padding is stored, never counted") {
@@ -114,7 +115,8 @@ TEST_CASE("what the checkpoint records must agree with the plan") {
               catalog(2, {recorded(everywhere("w", 2, {64, 64}), {64, 100})})) == Lines{"E_SHAPE w"});
   SourceTensor torn = recorded(by_rank("w", {Shape{2}, Shape{2, 1}}), {4});
   CHECK(refusal(one_rule("tp=2", "", "shard: {0: tp}"), catalog(2, {torn})) ==
-        Lines{"E_SHAPE: p.yaml:1: tensor 'w': [2] on rank 0, [2, 1] on rank 1; all ranks must store the same number of "
+        Lines{"E_SHAPE: p.yaml:1: tensors[0]: tensor 'w': [2] on rank 0, [2, 1] on rank 1; all ranks must store the "
+              "same number of "
               "dims"});
 }
 
@@ -128,9 +130,9 @@ TEST_CASE("dims are counted from either end, once each") {
   CHECK(target_shards(bound(one_rule("", "tp=2", "shard: {-1: tp}"), source), "w") ==
         Shards{"[0-8, 0-2]", "[0-8, 2-4]"});
   CHECK(refusal(one_rule("", "tp=2", "shard: {2: tp}"), source) ==
-        Lines{"E_DIM_RANGE: p.yaml:1: tensor 'w': dim 2 of a tensor with 2 dims, expected -2 to 1"});
+        Lines{"E_DIM_RANGE: p.yaml:1: tensors[0]: tensor 'w': dim 2 of a tensor with 2 dims, expected -2 to 1"});
   CHECK(refusal(one_rule("", "tp=2, gtp=2", "shard: {0: tp, -2: gtp}"), source) ==
-        Lines{"E_DIM_DUP: p.yaml:1: tensor 'w': keys 0 and -2 are the same dim of a tensor with 2 dims"});
+        Lines{"E_DIM_DUP: p.yaml:1: tensors[0]: tensor 'w': keys 0 and -2 are the same dim of a tensor with 2 dims"});
   CHECK(codes(one_rule("", "tp=2", "shard: {0: tp}"), catalog(1, {everywhere("w", 1, {})})) == Lines{"E_DIM_RANGE w"});
 }
 
@@ -141,7 +143,7 @@ TEST_CASE("one cause for many tensors is one line") {
       refusal("{reshard: 1, source: {}, target: {axes: [tp=3]}, tensors: [{match: 'layers.*.w', shard: {0: tp}}]}",
               catalog(1, tensors));
   REQUIRE(found.size() == 1);
-  CHECK(found[0].starts_with("E_INDIVISIBLE: p.yaml:1: tensor 'layers.0.w': target: dim 0: "));
+  CHECK(found[0].starts_with("E_INDIVISIBLE: p.yaml:1: tensors[0]: tensor 'layers.0.w': target: dim 0: "));
   CHECK(found[0].ends_with(" (and 39 more tensors of this rule)"));
 }
 
