@@ -33,6 +33,15 @@ class Safetensors(Case):
         for rank in range(4):
             self.assertEqual(read_metadata(self.target / f"rank-{rank:05}.safetensors"), {"format": "pt", "note": "x"})
 
+    def test_metadata_that_hdf5_has_no_place_for_is_named(self):
+        source = self.full({"w": iota(4)}, metadata={"format": "pt", "note": "x"})
+        result = self.run_plan(self.tp_plan(0, 1, ("w", None)), source, "--target-format", "hdf5")
+        self.assert_exit(result, 0)
+        self.assertIn("W_METADATA", result.out)
+        self.assertIn("'note'", result.out)
+        result = self.run_plan(self.tp_plan(0, 1, ("w", None)), self.full({"w": iota(4)}, name="plain"), "--target-format", "hdf5")
+        self.assertNotIn("W_METADATA", result.err + result.out)
+
     def test_torch_shard_metadata_never_travels(self):
         sharding = json.dumps({"w": {"saved_offsets": [0]}})
         source = self.full({"w": iota(4)}, metadata={"format": "pt", "DCP_VERSION": "1.0", "DCP_SHARDING_INFO": sharding})

@@ -250,6 +250,10 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
                            records_text(prepared->source.catalog());
   prepared->plan_digest = crc64::to_hex(crc64::digest(std::as_bytes(std::span(text))));
   prepared->warnings = prepared->source.warnings();
+  if (target_format->name() == "hdf5")
+    for (const auto& [key, value] : prepared->source.metadata())
+      prepared->warnings.push_back({"W_METADATA", prepared->source.root().string(), "",
+                                    fmt::format("HDF5 files hold no text metadata: '{}' is left out", escaped(key))});
   prepared->warnings.insert(prepared->warnings.end(), prepared->bound.warnings.begin(), prepared->bound.warnings.end());
   return prepared;
 }
