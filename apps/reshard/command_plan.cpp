@@ -36,6 +36,7 @@ class PlanCommand : public Command {
   void make_plan(int launched) {
     pipeline::PrepareOptions options = prepare_options(planning_, common);
     options.processes = processes_ > 0 ? processes_ : launched;
+    options.allow_report = true;
     pipeline::ListingOptions listing;
     if (!tensor_.empty()) {
       try {

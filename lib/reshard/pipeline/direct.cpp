@@ -4,8 +4,11 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
+#include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -20,17 +23,15 @@ using planner::Tile;
 using planner::TileId;
 using planner::WorkTensor;
 
-/// The part of a tile that a process writes, with what it needs to read; nothing where it writes none of it.
-std::optional<Tile> share_of(Tile tile, std::size_t tensor, const WorkTensor& work, const planner::TargetMap& targets,
-                             ProcessRank process, int processes) {
-  if (processes == 1) return tile;
+/// The part of a tile that a process writes, with what it needs to read; nothing where it writes none of it. `writers`:
+/// of every target part.
+std::optional<Tile> share_of(Tile tile, const std::vector<std::vector<ProcessRank>>& writers, ProcessRank process) {
   std::vector<bool> wanted;
   std::vector<bool> counted;  // of several writers of a part, the first one's digest counts
   bool any = false;
-  for (const planner::TargetPart& part : tile.targets) {
-    const std::vector<ProcessRank> writers = planner::writers_of(part, tensor, work.target_element_bytes, targets);
-    wanted.push_back(std::binary_search(writers.begin(), writers.end(), process));
-    counted.push_back(writers.front() == process);
+  for (const std::vector<ProcessRank>& of_part : writers) {
+    wanted.push_back(std::binary_search(of_part.begin(), of_part.end(), process));
+    counted.push_back(of_part.front() == process);
     any = any || wanted.back();
   }
   if (!any) return std::nullopt;
@@ -54,14 +55,41 @@ std::int64_t tile_bytes(const Tile& tile, const WorkTensor& work) {
   return out;
 }
 
+/// Of one tensor, by the processes that have a part in it.
+using TensorCost = std::map<ProcessRank, DirectCost>;
+
+TensorCost tensor_cost(const WorkTensor& work, const planner::TensorWriters& tensor_writers) {
+  TensorCost out;
+  for (std::size_t number = 0; number < work.tiling->size(); ++number) {
+    const Tile tile = work.tiling->tile(number, work.sources);
+    const std::vector<std::vector<ProcessRank>> writers = tensor_writers.of(tile);
+    std::set<ProcessRank> all;
+    for (const std::vector<ProcessRank>& of_part : writers) all.insert(of_part.begin(), of_part.end());
+    for (const ProcessRank writer : all) {
+      const Tile share = *share_of(tile, writers, writer);
+      DirectCost& cost = out[writer];
+      for (const planner::SourcePart& part : share.sources)
+        cost.bytes_read += read_bytes(part, work.source_element_bytes);
+      cost.least_memory_bytes = std::max(cost.least_memory_bytes, tile_bytes(share, work));
+    }
+  }
+  return out;
+}
+
 class Worker {
  public:
-  Worker(const Job& job, std::int64_t arena_bytes) : job_(job), arena_(arena_bytes) {}
+  Worker(const Job& job, const std::vector<planner::TensorWriters>& writers, std::int64_t arena_bytes)
+      : job_(job), writers_(writers), arena_(arena_bytes) {}
 
   void run(TileId id) {
     const WorkTensor& work = job_.work[id.tensor];
-    const std::optional<Tile> share = share_of(work.tiling->tile(id.number, work.sources), id.tensor, work,
-                                               job_.targets, job_.communicator.rank(), job_.communicator.size());
+    Tile tile = work.tiling->tile(id.number, work.sources);
+    if (job_.communicator.size() == 1) {
+      move(tile, id.tensor, work);
+      return;
+    }
+    const std::vector<std::vector<ProcessRank>> writers = writers_[id.tensor].of(tile);
+    const std::optional<Tile> share = share_of(std::move(tile), writers, job_.communicator.rank());
     if (share) move(*share, id.tensor, work);
   }
 
@@ -152,26 +180,40 @@ class Worker {
   }
 
   const Job& job_;
+  const std::vector<planner::TensorWriters>& writers_;  // by tensor; empty for one process
   Arena arena_;
 };
 
 }  // namespace
 
-DirectCost direct_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
-                       ProcessRank process, int processes) {
-  DirectCost cost;
-  const planner::TileList tiles(work);
-  for (std::size_t i = 0; i < tiles.size(); ++i) {
-    const TileId id = tiles[i];
-    const WorkTensor& tensor = work[id.tensor];
-    const std::optional<Tile> share =
-        share_of(tensor.tiling->tile(id.number, tensor.sources), id.tensor, tensor, targets, process, processes);
-    if (!share) continue;
-    for (const planner::SourcePart& part : share->sources)
-      cost.bytes_read += read_bytes(part, tensor.source_element_bytes);
-    cost.least_memory_bytes = std::max(cost.least_memory_bytes, tile_bytes(*share, tensor));
+std::vector<DirectCost> direct_costs(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
+                                     int processes) {
+  // What a tensor costs follows from its tiling, its elements, the ranks it is read from and, where every shard is
+  // written by one process, from who that is.
+  std::map<std::tuple<const planner::Tiling*, std::int64_t, std::int64_t, bool, std::vector<planner::Index>,
+                      std::vector<std::vector<ProcessRank>>>,
+           TensorCost>
+      known;
+  std::vector<DirectCost> out(static_cast<std::size_t>(processes));
+  for (std::size_t t = 0; t < work.size(); ++t) {
+    const planner::TensorWriters writers(work[t], t, targets);
+    TensorCost cost;
+    if (!writers.one_for_each_file()) {
+      cost = tensor_cost(work[t], writers);
+    } else {
+      const auto [entry, added] =
+          known.try_emplace({work[t].tiling, work[t].source_element_bytes, work[t].target_element_bytes,
+                             work[t].converts(), work[t].sources, writers.settled()});
+      if (added) entry->second = tensor_cost(work[t], writers);
+      cost = entry->second;
+    }
+    for (const auto& [process, of_process] : cost) {
+      DirectCost& sum = out[static_cast<std::size_t>(process)];
+      sum.bytes_read += of_process.bytes_read;
+      sum.least_memory_bytes = std::max(sum.least_memory_bytes, of_process.least_memory_bytes);
+    }
   }
-  return cost;
+  return out;
 }
 
 std::int64_t run_direct(const Job& job, const DirectCost& cost) {
@@ -180,8 +222,10 @@ std::int64_t run_direct(const Job& job, const DirectCost& cost) {
   // Every thread has an arena for the largest tile.
   const std::int64_t arena_bytes = planner::buffer_bytes(std::max<std::int64_t>(cost.least_memory_bytes, 1));
   const auto threads = static_cast<int>(std::clamp<std::int64_t>(job.memory_bytes / arena_bytes, 1, job.threads));
+  std::vector<planner::TensorWriters> writers;
+  if (job.communicator.size() > 1) writers = planner::tensor_writers(job.work, job.targets);
   std::vector<Worker> workers;
-  for (int i = 0; i < threads; ++i) workers.emplace_back(job, arena_bytes);
+  for (int i = 0; i < threads; ++i) workers.emplace_back(job, writers, arena_bytes);
 
   std::atomic<std::size_t> next = 0;
   std::atomic<bool> stop = false;

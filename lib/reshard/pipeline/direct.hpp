@@ -9,13 +9,13 @@ namespace reshard::pipeline {
 
 /// What direct does, without doing it.
 struct DirectCost {
-  std::int64_t bytes_read = 0;          ///< of one process
-  std::int64_t least_memory_bytes = 0;  ///< of one process with one thread: its largest tile
+  std::int64_t bytes_read = 0;
+  std::int64_t least_memory_bytes = 0;  ///< with one thread: of the largest tile
 };
 
-/// Cost of one process's part. No file is touched.
-DirectCost direct_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
-                       ProcessRank process, int processes);
+/// Cost of every process's part. No file is touched. Tensors that are cut, read and written alike are counted once.
+std::vector<DirectCost> direct_costs(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
+                                     int processes);
 
 /// Moves this process's part. Not collective: another process's failure is noticed between tiles
 /// (Communicator::alarm_raised) and ends this one early; the caller agrees afterwards. `cost` is this process's.

@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
-#include "reshard/base/checked.hpp"
 #include "reshard/base/error.hpp"
-#include "reshard/base/json.hpp"
+#include "reshard/pipeline/document_reader.hpp"
 #include "reshard/pipeline/staging.hpp"
 
 namespace reshard::pipeline {
@@ -20,16 +17,15 @@ namespace {
 
 /// A million tensors take about 100 MB.
 constexpr std::int64_t kManifestBytes = std::int64_t{256} << 20;
-constexpr std::int64_t kVersion = 1;
 constexpr std::size_t kDigestDigits = 16;
+constexpr DocumentKind kKind{"reshard.manifest", "manifest", "manifest of a finished target"};
 
-class ManifestReader {
+class ManifestReader : DocumentReader {
  public:
-  explicit ManifestReader(fs::path path) { out_.path = std::move(path); }
+  explicit ManifestReader(const fs::path& path) : DocumentReader(path, kKind) { out_.path = path; }
 
   Manifest read() && {
-    const Value root = parse_json(read_text(out_.path, kManifestBytes), out_.path.string());
-    check_schema(root);
+    const Value root = document(kManifestBytes);
     check_keys(root, "", "",
                {"schema", "version", "tool", "plan_digest", "format", "axes", "ranks", "views", "files", "placements",
                 "tensors", "file_list"});
@@ -45,63 +41,6 @@ class ManifestReader {
   }
 
  private:
-  [[noreturn]] void refuse(const std::string& tensor, std::string message) const {
-    throw Error(Issue{ErrorCode::kFormat, out_.path.string(), tensor, std::move(message)});
-  }
-
-  [[noreturn]] void refuse_kind(const std::string& tensor, std::string_view key, const Value& found,
-                                std::string_view expected) const {
-    refuse(tensor, fmt::format("'{}': found {}, expected {}", key, found.kind(), expected));
-  }
-
-  const Value& require(const Value& object, std::string_view key, const std::string& tensor = "") const {
-    const Value* const value = object.find(key);
-    if (value == nullptr) refuse(tensor, fmt::format("has no '{}'", key));
-    return *value;
-  }
-
-  std::string text(const Value& object, std::string_view key, const std::string& tensor = "") const {
-    const Value& value = require(object, key, tensor);
-    if (!value.is_string()) refuse_kind(tensor, key, value, "a string");
-    return value.string();
-  }
-
-  std::int64_t number(const Value& object, std::string_view key, const std::string& tensor = "") const {
-    const Value& value = require(object, key, tensor);
-    if (!value.is_integer() || value.integer() < 0) refuse_kind(tensor, key, value, "an integer of 0 or more");
-    return value.integer();
-  }
-
-  const Value& list(const Value& object, std::string_view key) const {
-    const Value& value = require(object, key);
-    if (!value.is_array()) refuse_kind("", key, value, "a list");
-    return value;
-  }
-
-  const Value& map(const Value& object, std::string_view key) const {
-    const Value& value = require(object, key);
-    if (!value.is_object()) refuse_kind("", key, value, "a map");
-    return value;
-  }
-
-  void check_keys(const Value& object, const std::string& what, const std::string& tensor,
-                  std::initializer_list<std::string_view> legal) const {
-    if (!object.is_object())
-      refuse(tensor, fmt::format("{} is a {}, expected a map", what.empty() ? "it" : what, object.kind()));
-    for (const Value::Member& member : object.object())
-      if (std::find(legal.begin(), legal.end(), member.key) == legal.end())
-        refuse(tensor, fmt::format("{}'{}' is no key of a manifest of version {}", what.empty() ? "" : what + ": ",
-                                   member.key, kVersion));
-  }
-
-  void check_schema(const Value& root) const {
-    const Value* const schema = root.find("schema");
-    if (schema == nullptr || !schema->is_string() || schema->string() != "reshard.manifest")
-      refuse("", "is no manifest of a finished target: its 'schema' is not \"reshard.manifest\"");
-    if (const std::int64_t version = number(root, "version"); version != kVersion)
-      refuse("", fmt::format("has version {}, this tool reads version {}", version, kVersion));
-  }
-
   std::uint64_t digest_of(const std::string& hex, std::string_view key, const std::string& tensor) const {
     std::uint64_t out = 0;
     const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), out, 16);
@@ -127,16 +66,8 @@ class ManifestReader {
   void read_tensor(const std::string& name, const Value& value) {
     check_keys(value, "its entry", name, {"dtype", "shape", "placement", "digest", "source_digest", "stored"});
     ManifestTensor tensor;
-    const std::string dtype = text(value, "dtype", name);
-    const std::optional<Dtype> known = dtype_from_name(dtype);
-    if (!known) refuse(name, fmt::format("'{}' is no dtype", dtype));
-    tensor.dtype = *known;
-    const Value& shape = require(value, "shape", name);
-    if (!shape.is_array()) refuse_kind(name, "shape", shape, "a list of integers");
-    for (const Value& extent : shape.array()) {
-      if (!extent.is_integer() || extent.integer() < 0) refuse_kind(name, "shape", extent, "integers of 0 or more");
-      tensor.shape.push_back(extent.integer());
-    }
+    tensor.dtype = dtype(value, name);
+    tensor.shape = shape(require(value, "shape", name), "shape", name);
     const std::int64_t placement = number(value, "placement", name);
     if (placement >= std::ssize(out_.placements))
       refuse(name, fmt::format("has placement {} of {}", placement, out_.placements.size()));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reshard/base/crc64.hpp"
+#include "reshard/pipeline/inspect_reader.hpp"
 #include "reshard/pipeline/records.hpp"
 #include "reshard/planner/binding_dtype.hpp"
 #include "reshard/planner/readers.hpp"
@@ -230,20 +231,28 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
     check_meshes(plan, *loaded.manifest);
     files = files_of(plan.source, *loaded.manifest);
   }
-  SourceCheckpoint source = SourceCheckpoint::open(source_path(plan, options), files, formats, options.allow_external,
-                                                   loaded.manifest ? &*loaded.manifest : nullptr);
+  const fs::path path = source_path(plan, options);
+  const bool report = is_report(path);
+  if (report && !options.allow_report)
+    throw Error(Issue{ErrorCode::kUsage, path.string(), "",
+                      "is a JSON file, not a checkpoint; `reshard plan` alone takes a report of `reshard inspect`"});
+  SourceCheckpoint source = report ? SourceCheckpoint::of_report(path, files, formats)
+                                   : SourceCheckpoint::open(path, files, formats, options.allow_external,
+                                                            loaded.manifest ? &*loaded.manifest : nullptr);
   if (target_format == nullptr) target_format = &source.format();
 
   auto prepared =
       std::make_unique<Prepared>(Prepared{std::move(plan), std::move(source), {}, {}, {}, {}, nullptr, {}, {}, {}});
   prepared->bound = planner::bind(prepared->plan, prepared->source.catalog(), [&](const planner::SourceTensor& tensor) {
+    if (report)
+      throw Error(Issue{ErrorCode::kMissing, path.string(), tensor.name,
+                        "a report holds no values: give the checkpoint, or the cumulative lengths in the plan"});
     return read_numbers(prepared->source, options.allow_external, tensor);
   });
   choose_sources(*prepared);
   prepared->target =
       plan_target_files(prepared->plan.target, prepared->bound, *target_format, prepared->source.metadata());
-  prepared->map =
-      std::make_unique<planner::TargetMap>(prepared->target.map(prepared->bound.tensors.size(), options.processes));
+  prepared->map = std::make_unique<planner::TargetMap>(prepared->target.map(options.processes));
   choose_transport(*prepared, options);
 
   const std::string text = canonical_json(prepared->plan.canonical) + '\n' + catalog_text(prepared->source) +

@@ -30,6 +30,7 @@ struct PrepareOptions {
   std::int64_t memory_bytes = std::int64_t{512} << 20;
   int threads = 1;
   bool allow_external = false;
+  bool allow_report = false;  ///< the source may be a report of `inspect`
   int processes = 1;
 };
 
@@ -57,7 +58,8 @@ struct Prepared {
   std::vector<Warning> warnings;
 };
 
-/// Errors: all that a plan and a checkpoint can have wrong; nothing is written. `formats` outlives the result.
+/// Errors: all that a plan and a checkpoint can have wrong, kUsage (a report as source where it is not allowed);
+/// nothing is written. `formats` outlives the result.
 std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats);
 
 /// The source directory: of the options, else of the plan. Errors: kUsage where neither says one.

@@ -12,6 +12,7 @@
 
 #include "reshard/base/checked.hpp"
 #include "reshard/format/safetensors/index.hpp"
+#include "reshard/pipeline/inspect_reader.hpp"
 #include "reshard/pipeline/rank_files.hpp"
 #include "reshard/pipeline/records.hpp"
 #include "reshard/pipeline/unsupported_files.hpp"
@@ -290,6 +291,30 @@ SourceCheckpoint SourceCheckpoint::open(const fs::path& path, const plan::Side& 
   source.build_catalog(side.mesh.size());
   if (manifest != nullptr) add_records(*manifest, source.catalog_);
   source.agree_on_metadata();
+  for (const format::FileCatalog& file : source.files_)
+    for (const format::StoredTensor& tensor : file.tensors)
+      source.tensor_bytes_ =
+          checked_add(source.tensor_bytes_, checked_mul(checked_product(tensor.shape), size_bytes(tensor.dtype)));
+  return source;
+}
+
+SourceCheckpoint SourceCheckpoint::of_report(const fs::path& report, const plan::Side& side, const Formats& formats) {
+  Inspection inspection = read_inspection(report);
+  if (inspection.ranks != side.mesh.size())
+    throw Error(Exit::kCheckpoint,
+                {Issue{ErrorCode::kMeshWorld, report.string(), "",
+                       fmt::format("tells of {} ranks, the source mesh has {}", inspection.ranks, side.mesh.size())}});
+  SourceCheckpoint source;
+  source.format_ = &formats.named(inspection.format);
+  source.root_ = report.parent_path();
+  source.tensor_bytes_ = inspection.bytes;
+  source.catalog_.ranks = inspection.ranks;
+  for (InspectedTensor& tensor : inspection.tensors) {
+    planner::SourceTensor& entry = source.catalog_.tensors.emplace_back();
+    entry.name = std::move(tensor.name);
+    for (ShapeRun& run : tensor.stored)
+      entry.stored.push_back({run.first_rank, run.last_rank, std::move(run.shape), tensor.dtype, tensor.global_shape});
+  }
   return source;
 }
 
@@ -302,14 +327,6 @@ SourceLocation SourceCheckpoint::locate(Index rank, const std::string& stored_na
     if (it != tensors.end() && it->name == stored_name) return {f, &*it};
   }
   internal_error(fmt::format("rank {} of the source does not have the tensor '{}'", rank, stored_name));
-}
-
-std::int64_t SourceCheckpoint::tensor_bytes() const {
-  std::int64_t out = 0;
-  for (const format::FileCatalog& file : files_)
-    for (const format::StoredTensor& tensor : file.tensors)
-      out = checked_add(out, checked_mul(checked_product(tensor.shape), size_bytes(tensor.dtype)));
-  return out;
 }
 
 SourceReaders::SourceReaders(const SourceCheckpoint& source, bool allow_external)

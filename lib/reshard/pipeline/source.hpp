@@ -33,6 +33,11 @@ class SourceCheckpoint {
   static SourceCheckpoint open(const fs::path& path, const plan::Side& side, const Formats& formats,
                                bool allow_external, const Manifest* manifest = nullptr);
 
+  /// What a report of `inspect` tells of a checkpoint: to plan with, not to read from. Its files are not known.
+  /// Errors: kFormat and kIo of the report, kMeshWorld (other ranks than those of `side.mesh`), kUnsupported (its
+  /// format is none of `formats`).
+  static SourceCheckpoint of_report(const fs::path& report, const plan::Side& side, const Formats& formats);
+
   const planner::SourceCatalog& catalog() const { return catalog_; }
   const format::FileFormat& format() const { return *format_; }
   /// Files by name relative to the checkpoint's directory, in the order of SourceLocation::file.
@@ -48,7 +53,7 @@ class SourceCheckpoint {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   const std::vector<Warning>& warnings() const { return warnings_; }
   /// Sum of the bytes of all tensors in the files.
-  std::int64_t tensor_bytes() const;
+  std::int64_t tensor_bytes() const { return tensor_bytes_; }
   /// Template or set the files follow, for reports: "rank-{rank:05}.safetensors"; empty for an indexed set.
   const std::string& files_template() const { return template_; }
 
@@ -64,6 +69,7 @@ class SourceCheckpoint {
   std::vector<std::string> names_;
   std::vector<std::vector<std::size_t>> files_of_rank_;
   bool indexed_ = false;
+  std::int64_t tensor_bytes_ = 0;
   std::vector<format::FileCatalog> files_;
   std::vector<std::string> ignored_;
   std::map<std::string, std::string> metadata_;

@@ -19,11 +19,23 @@ using planner::Index;
   throw Error(Exit::kPlan, {Issue{ErrorCode::kSchema, "target", "", std::move(message)}});
 }
 
-/// What a rank stores, layout by layout: equal for ranks whose files are laid out alike.
-std::vector<Shape> stored_shapes(const planner::BoundPlan& bound, Index rank) {
-  std::vector<Shape> out;
-  for (const planner::LayoutPair& pair : bound.layouts)
-    out.push_back(pair.target.is_present(rank) ? pair.target.stored_shape(rank) : Shape{-1});
+/// The layouts a rank stores something of, each followed by the stored shape: equal for ranks whose files are laid out
+/// alike.
+std::vector<Index> stored_shapes(const planner::BoundPlan& bound, Index rank) {
+  std::vector<Index> out;
+  for (std::size_t l = 0; l < bound.layouts.size(); ++l) {
+    const layout::TensorLayout& target = bound.layouts[l].target;
+    if (!target.is_present(rank)) continue;
+    out.push_back(static_cast<Index>(l));
+    for (const Index extent : target.stored_shape(rank)) out.push_back(extent);
+  }
+  return out;
+}
+
+/// The tensors of every layout, ascending.
+std::vector<std::vector<std::size_t>> tensors_by_layout(const planner::BoundPlan& bound) {
+  std::vector<std::vector<std::size_t>> out(bound.layouts.size());
+  for (std::size_t t = 0; t < bound.tensors.size(); ++t) out[bound.tensors[t].layout].push_back(t);
   return out;
 }
 
@@ -84,12 +96,13 @@ std::int64_t TargetFiles::tensor_bytes() const {
   return out;
 }
 
-planner::TargetMap TargetFiles::map(std::size_t tensors, int processes) const {
-  std::vector<std::vector<std::int64_t>> offsets;
+planner::TargetMap TargetFiles::map(int processes) const {
+  std::vector<std::vector<planner::TensorOffset>> offsets;
   for (const FileClass& file_class : classes) {
-    offsets.emplace_back(tensors, 0);
+    std::vector<planner::TensorOffset>& all = offsets.emplace_back();
     for (std::size_t i = 0; i < file_class.tensors.size(); ++i)
-      offsets.back()[file_class.tensors[i]] = file_class.layout.offsets[i];
+      all.push_back({file_class.tensors[i], file_class.layout.offsets[i]});
+    std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
   }
   std::vector<std::int64_t> bytes;
   std::vector<std::size_t> classes_of_files;
@@ -151,7 +164,8 @@ TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& 
   out.files_template = side.files.value_or(default_files(ranks, format.extension()));
   const RankFiles names(out.files_template, side);
   std::map<std::string, std::size_t> file_numbers;
-  std::map<std::vector<Shape>, std::size_t> class_numbers;
+  std::map<std::vector<Index>, std::size_t> class_numbers;
+  const std::vector<std::vector<std::size_t>> by_layout = tensors_by_layout(bound);
   for (Index rank = 0; rank < ranks; ++rank) {
     const std::string name = names.of(rank);
     const auto [file, new_file] = file_numbers.try_emplace(name, out.files.size());
@@ -169,8 +183,10 @@ TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& 
     const auto [file_class, new_class] = class_numbers.try_emplace(stored_shapes(bound, rank), out.classes.size());
     if (new_class) {
       std::vector<std::size_t> tensors;
-      for (std::size_t t = 0; t < bound.tensors.size(); ++t)
-        if (bound.layouts[bound.tensors[t].layout].target.is_present(rank)) tensors.push_back(t);
+      for (std::size_t l = 0; l < bound.layouts.size(); ++l)
+        if (bound.layouts[l].target.is_present(rank))
+          tensors.insert(tensors.end(), by_layout[l].begin(), by_layout[l].end());
+      std::sort(tensors.begin(), tensors.end());
       add_class(std::move(tensors), rank);
     }
     out.files.push_back({name, file_class->second, rank});

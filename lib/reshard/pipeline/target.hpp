@@ -40,7 +40,7 @@ struct TargetFiles {
 
   /// Bytes of all tensors as stored, padding included, a shared file once.
   std::int64_t tensor_bytes() const;
-  planner::TargetMap map(std::size_t tensors, int processes) const;
+  planner::TargetMap map(int processes) const;
 };
 
 /// `metadata`: of the source, to travel on. Errors: kSchema (exit 3) where ranks that are no replicas share a file, or

@@ -54,10 +54,8 @@ TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkT
   out.why = "asked for";
   if (asked != Transport::kMpi) {
     std::int64_t needed = 0;
-    for (ProcessRank p = 0; p < processes; ++p) {
-      out.direct.push_back(direct_cost(work, targets, p, processes));
-      needed = std::max(needed, planner::buffer_bytes(out.direct.back().least_memory_bytes));
-    }
+    out.direct = direct_costs(work, targets, processes);
+    for (const DirectCost& cost : out.direct) needed = std::max(needed, planner::buffer_bytes(cost.least_memory_bytes));
     const std::int64_t read = out.bytes_read();
     const std::int64_t once = true_bytes(work);
     const double times = once == 0 ? 1.0 : static_cast<double>(read) / static_cast<double>(once);

@@ -10,22 +10,9 @@
 
 namespace reshard::planner {
 
-std::vector<ProcessRank> writers_of(const TargetPart& part, std::size_t tensor, std::int64_t element_bytes,
-                                    const TargetMap& targets) {
-  std::vector<ProcessRank> out;
-  for (const std::size_t file : targets.files_of(tensor, part.ranks)) {
-    const std::int64_t begin = targets.offset(tensor, file) + part.first * element_bytes;
-    for (const WriteRegion& region : targets.regions(file, begin, begin + part.elements * element_bytes))
-      out.push_back(region.process);
-  }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
 Rounds::Rounds(std::span<const WorkTensor> tensors, const TargetMap& targets, int processes, std::int64_t bound_bytes)
     : tensors_(tensors),
-      targets_(targets),
+      writers_(tensor_writers(tensors, targets)),
       processes_(processes),
       bound_bytes_(bound_bytes),
       tiles_(tensors),
@@ -38,9 +25,8 @@ Rounds::Rounds(std::span<const WorkTensor> tensors, const TargetMap& targets, in
     const TileId id = tiles_[i];
     const WorkTensor& tensor = tensors_[id.tensor];
     const Tile tile = tensor.tiling->tile(id.number, tensor.sources);
-    const std::vector<ProcessRank> writers =
-        writers_of(tile.targets.front(), id.tensor, tensor.target_element_bytes, targets_);
-    queue_[static_cast<std::size_t>(writers.front())].push_back(i);
+    const ProcessRank first_writer = writers_[id.tensor].of(tile.targets.front()).front();
+    queue_[static_cast<std::size_t>(first_writer)].push_back(i);
     total += tile.source_elements() * tensor.source_element_bytes;
   }
   share_bytes_ = total / processes_ + total / processes_ / 16;
@@ -57,8 +43,7 @@ std::optional<TileId> Rounds::take() {
 RoundTile Rounds::assigned(TileId id, std::vector<std::int64_t>& read_bytes) const {
   const WorkTensor& tensor = tensors_[id.tensor];
   RoundTile out{id, tensor.tiling->tile(id.number, tensor.sources), {}, {}};
-  for (const TargetPart& part : out.tile.targets)
-    out.writers.push_back(writers_of(part, id.tensor, tensor.target_element_bytes, targets_));
+  out.writers = writers_[id.tensor].of(out.tile);
 
   // Elements of every source part by the process that writes them.
   std::vector<std::map<ProcessRank, Index>> wanted(out.tile.sources.size());

@@ -15,6 +15,7 @@
 
 #include "reshard/base/process_rank.hpp"
 #include "reshard/planner/target_map.hpp"
+#include "reshard/planner/tensor_writers.hpp"
 #include "reshard/planner/work.hpp"
 
 namespace reshard::planner {
@@ -55,7 +56,7 @@ class Rounds {
   std::int64_t largest_left();
 
   std::span<const WorkTensor> tensors_;
-  const TargetMap& targets_;
+  std::vector<TensorWriters> writers_;  // by tensor
   int processes_;
   std::int64_t bound_bytes_;
   TileList tiles_;
@@ -67,9 +68,5 @@ class Rounds {
   std::vector<std::int64_t> held_;        // by process, in the last round
   std::optional<RoundTile> waiting_;      // did not fit the last round
 };
-
-/// The processes that write some of a target part, ascending.
-std::vector<ProcessRank> writers_of(const TargetPart& part, std::size_t tensor, std::int64_t element_bytes,
-                                    const TargetMap& targets);
 
 }  // namespace reshard::planner

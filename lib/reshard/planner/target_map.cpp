@@ -18,7 +18,7 @@ ProcessRank share_of(std::int64_t position, std::int64_t total, int processes) {
 
 TargetMap::TargetMap(std::vector<std::size_t> file_of_rank, std::vector<std::size_t> part_of_tensor,
                      std::vector<std::int64_t> file_bytes, std::vector<std::size_t> file_class,
-                     std::vector<std::vector<std::int64_t>> offsets, int processes)
+                     std::vector<std::vector<TensorOffset>> offsets, int processes)
     : file_of_rank_(std::move(file_of_rank)),
       part_of_tensor_(std::move(part_of_tensor)),
       file_bytes_(std::move(file_bytes)),
@@ -59,6 +59,11 @@ std::vector<std::size_t> TargetMap::files_of(std::size_t tensor, std::span<const
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
+}
+
+std::int64_t TargetMap::offset(std::size_t tensor, std::size_t file) const {
+  const std::vector<TensorOffset>& all = offsets_[file_class_[file]];
+  return std::partition_point(all.begin(), all.end(), [&](const TensorOffset& o) { return o.tensor < tensor; })->begin;
 }
 
 std::vector<WriteRegion> TargetMap::regions(std::size_t file, std::int64_t begin, std::int64_t end) const {

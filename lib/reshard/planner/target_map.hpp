@@ -29,22 +29,29 @@ struct WriteRegion {
   friend bool operator==(const WriteRegion&, const WriteRegion&) = default;
 };
 
+/// Where a tensor begins in a file.
+struct TensorOffset {
+  std::size_t tensor = 0;
+  std::int64_t begin = 0;
+};
+
 class TargetMap {
  public:
   /// `file_of_rank`: the file a rank stores its tensors in (replicas may share one); `part_of_tensor`: added to it
   /// where a rank's tensors are spread over several files (a numbered set), else empty. `file_bytes`: sizes of the
-  /// whole files. `offsets[file_class[f]][t]`: where tensor t begins in file f; meaningless where f does not have it.
-  /// Files laid out alike share a class.
+  /// whole files. `offsets[file_class[f]]`: where the tensors of file f begin, ascending by tensor. Files laid out
+  /// alike share a class.
   TargetMap(std::vector<std::size_t> file_of_rank, std::vector<std::size_t> part_of_tensor,
             std::vector<std::int64_t> file_bytes, std::vector<std::size_t> file_class,
-            std::vector<std::vector<std::int64_t>> offsets, int processes);
+            std::vector<std::vector<TensorOffset>> offsets, int processes);
 
   std::size_t files() const { return file_bytes_.size(); }
   std::int64_t file_bytes(std::size_t file) const { return file_bytes_[file]; }
   std::size_t file(std::size_t tensor, Index rank) const;
   /// The files of several ranks, each once, ascending.
   std::vector<std::size_t> files_of(std::size_t tensor, std::span<const Index> ranks) const;
-  std::int64_t offset(std::size_t tensor, std::size_t file) const { return offsets_[file_class_[file]][tensor]; }
+  /// A tensor that the file has.
+  std::int64_t offset(std::size_t tensor, std::size_t file) const;
   /// The regions that bytes [begin, end) of a file fall into, clipped to them, in order.
   std::vector<WriteRegion> regions(std::size_t file, std::int64_t begin, std::int64_t end) const;
   /// Regions of the whole files that a process writes.
@@ -55,7 +62,7 @@ class TargetMap {
   std::vector<std::size_t> part_of_tensor_;
   std::vector<std::int64_t> file_bytes_;
   std::vector<std::size_t> file_class_;
-  std::vector<std::vector<std::int64_t>> offsets_;
+  std::vector<std::vector<TensorOffset>> offsets_;
   std::vector<std::vector<WriteRegion>> regions_;  // by file, in order
 };
 

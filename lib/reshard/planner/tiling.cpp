@@ -103,6 +103,17 @@ Tiling::Tiling(const layout::TensorLayout& source, const layout::TensorLayout& t
   for (std::size_t d = 0; d < row_dim_; ++d) tile_count_ *= static_cast<std::size_t>(dims_[d].total);
 }
 
+std::vector<TargetPart> Tiling::shards() const {
+  std::vector<TargetPart> out;
+  for (const auto& [parts, ranks] : target_ranks_) {
+    Index elements = 1;
+    for (std::size_t d = 0; d < parts.size(); ++d)
+      elements *= target_.dims[d].parts[static_cast<std::size_t>(parts[d])].stored_length;
+    out.push_back({ranks, 0, elements, false});
+  }
+  return out;
+}
+
 Index Tiling::row_cost(std::size_t row_dim) const {
   // Every distinct inner shard of both sides may be touched, on the target's side once per holder of the outer indices.
   const auto inner_elements = [&](const layout::TensorLayout& layout) {

@@ -75,6 +75,8 @@ class Tiling {
   std::size_t size() const { return tile_count_; }
   /// `sources`: the source rank of each piece, of choose_sources. The TargetPart spans stay valid with this Tiling.
   Tile tile(std::size_t number, std::span<const Index> sources) const;
+  /// The whole shards of the target, each once.
+  std::vector<TargetPart> shards() const;
   /// Elements of the tensor.
   Index tensor_elements() const { return tensor_elements_; }
 

@@ -47,10 +47,10 @@ struct Setup {
     std::vector<std::size_t> files(ranks);
     std::iota(files.begin(), files.end(), std::size_t{0});
     std::vector<std::int64_t> bytes(ranks, 100);
-    std::vector<std::vector<std::int64_t>> offsets(ranks);
+    std::vector<std::vector<planner::TensorOffset>> offsets(ranks);
     for (std::size_t rank = 0; rank < ranks; ++rank)
       for (std::size_t t = 0; t < work.size(); ++t) {
-        offsets[rank].push_back(bytes[rank]);
+        offsets[rank].push_back({offsets[rank].size(), bytes[rank]});
         std::int64_t elements = 1;
         for (const Index extent : targets[t]->stored_shape(static_cast<Index>(rank))) elements *= extent;
         bytes[rank] += elements * work[t].target_element_bytes;
@@ -70,6 +70,21 @@ struct Outcome {
   std::int64_t most_held = 0;
 };
 
+/// Element by element.
+std::vector<ProcessRank> writers_of(const planner::TargetPart& part, std::size_t tensor, std::int64_t element_bytes,
+                                    const TargetMap& map) {
+  std::set<ProcessRank> out;
+  for (const Index rank : part.ranks) {
+    const std::size_t file = map.file(tensor, rank);
+    for (Index e = part.first; e < part.first + part.elements; ++e) {
+      const std::int64_t begin = map.offset(tensor, file) + e * element_bytes;
+      for (const planner::WriteRegion& region : map.regions(file, begin, begin + element_bytes))
+        out.insert(region.process);
+    }
+  }
+  return {out.begin(), out.end()};
+}
+
 Outcome run(const Setup& setup, const TargetMap& map, int processes, std::int64_t bound) {
   Outcome out;
   out.read_bytes.assign(static_cast<std::size_t>(processes), 0);
@@ -82,8 +97,8 @@ Outcome run(const Setup& setup, const TargetMap& map, int processes, std::int64_
         out.read_bytes[static_cast<std::size_t>(tile.readers[s])] +=
             tile.tile.sources[s].span_elements() * setup.work[tile.id.tensor].source_element_bytes;
       for (std::size_t t = 0; t < tile.writers.size(); ++t)
-        CHECK(tile.writers[t] == planner::writers_of(tile.tile.targets[t], tile.id.tensor,
-                                                     setup.work[tile.id.tensor].target_element_bytes, map));
+        CHECK(tile.writers[t] ==
+              writers_of(tile.tile.targets[t], tile.id.tensor, setup.work[tile.id.tensor].target_element_bytes, map));
     }
     out.most_held = std::max(out.most_held, *std::max_element(rounds.held_bytes().begin(), rounds.held_bytes().end()));
   }

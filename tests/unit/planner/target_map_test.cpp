@@ -53,7 +53,7 @@ TEST_CASE("a file below 1 MiB has one writer, whatever the number of processes")
 
 TEST_CASE("replicas that share a file and tensors of a numbered set find their files and offsets") {
   // Ranks 0 and 1 share file 0, rank 2 has file 1 and 2, laid out alike; tensor 1 lies in the second file of a set.
-  const TargetMap map({0, 0, 1}, {0, 1}, {100, 100, 100}, {0, 1, 1}, {{8, 16}, {24, 32}}, 1);
+  const TargetMap map({0, 0, 1}, {0, 1}, {100, 100, 100}, {0, 1, 1}, {{{0, 8}, {1, 16}}, {{0, 24}, {1, 32}}}, 1);
   const std::vector<layout::Index> ranks = {2, 1, 0};
   CHECK(map.files_of(0, ranks) == std::vector<std::size_t>{0, 1});
   CHECK(map.files_of(1, ranks) == std::vector<std::size_t>{1, 2});

@@ -1,0 +1,88 @@
+#include "reshard/pipeline/inspect_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "reshard/format/safetensors/index.hpp"
+#include "reshard/pipeline/document_reader.hpp"
+
+namespace reshard::pipeline {
+namespace {
+
+/// A million tensors take about 150 MB.
+constexpr std::int64_t kReportBytes = std::int64_t{1} << 30;
+constexpr DocumentKind kKind{"reshard.inspect", "report of inspect", "report of `reshard inspect --report json`"};
+
+class InspectReader : DocumentReader {
+ public:
+  explicit InspectReader(const fs::path& path) : DocumentReader(path, kKind) {}
+
+  Inspection read() && {
+    const Value root = document(kReportBytes);
+    check_keys(root, "", "", {"schema", "version", "format", "ranks", "axes", "files", "bytes", "tensors", "warnings"});
+    out_.format = text(root, "format");
+    out_.ranks = number(root, "ranks");
+    out_.bytes = number(root, "bytes");
+    for (const Value& entry : list(root, "tensors").array()) read_tensor(entry);
+    std::sort(out_.tensors.begin(), out_.tensors.end(),
+              [](const InspectedTensor& a, const InspectedTensor& b) { return a.name < b.name; });
+    const auto twice = std::adjacent_find(out_.tensors.begin(), out_.tensors.end(),
+                                          [](const auto& a, const auto& b) { return a.name == b.name; });
+    if (twice != out_.tensors.end()) refuse(twice->name, "is told twice");
+    return std::move(out_);
+  }
+
+ private:
+  void read_tensor(const Value& entry) {
+    check_keys(entry, "an entry of 'tensors'", "", {"name", "dtype", "stored", "global_shape"});
+    InspectedTensor tensor;
+    tensor.name = text(entry, "name");
+    tensor.dtype = dtype(entry, tensor.name);
+    if (const Value& global = require(entry, "global_shape", tensor.name); !global.is_null())
+      tensor.global_shape = shape(global, "global_shape", tensor.name);
+    for (const Value& run : list(entry, "stored", tensor.name).array()) read_run(run, tensor);
+    out_.tensors.push_back(std::move(tensor));
+  }
+
+  void read_run(const Value& run, InspectedTensor& tensor) const {
+    const auto is_pair = [](const Value& value) { return value.is_array() && value.array().size() == 2; };
+    if (!is_pair(run) || !is_pair(run.array()[1]) || !run.array()[1].array()[0].is_integer() ||
+        !run.array()[1].array()[1].is_integer())
+      refuse(tensor.name, "'stored': expected [shape, [first rank, last rank]]");
+    ShapeRun out;
+    out.shape = shape(run.array()[0], "stored", tensor.name);
+    out.first_rank = run.array()[1].array()[0].integer();
+    out.last_rank = run.array()[1].array()[1].integer();
+    const planner::Index least = tensor.stored.empty() ? 0 : tensor.stored.back().last_rank + 1;
+    if (out.first_rank < least || out.last_rank < out.first_rank || out.last_rank >= out_.ranks)
+      refuse(tensor.name, fmt::format("'stored': ranks {} to {}, expected ascending ones of {} to {}", out.first_rank,
+                                      out.last_rank, least, out_.ranks - 1));
+    tensor.stored.push_back(std::move(out));
+  }
+
+  Inspection out_;
+};
+
+}  // namespace
+
+bool is_report(const fs::path& source) {
+  std::error_code error;
+  return source.extension() == ".json" && source.filename() != format::safetensors::kIndexName &&
+         fs::is_regular_file(source, error);
+}
+
+Inspection read_inspection(const fs::path& path) {
+  try {
+    return InspectReader(path).read();
+  } catch (const Error& error) {
+    if (error.exit() != Exit::kPlan) throw;
+    std::vector<Issue> issues = error.issues();  // what is a plan's fault in a plan: bad JSON, a repeated key
+    for (Issue& issue : issues) issue.code = ErrorCode::kFormat;
+    throw Error(std::move(issues));
+  }
+}
+
+}  // namespace reshard::pipeline
