@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <map>
+#include <thread>
 
 #include "reshard/base/error.hpp"
 #include "reshard/format/hdf5/hdf5.hpp"
@@ -39,7 +41,7 @@ void add_common(CLI::App& command, CommonOptions& options) {
           "Form of the result: text or json (default text)")
       ->check(CLI::IsMember({"text", "json"}));
   command.add_option("--output", options.output, "Write the result to this file instead of standard output");
-  command.add_flag("--quiet", options.quiet, "No progress and no warnings on standard error");
+  command.add_flag("--quiet", options.quiet, "No progress, warnings and notices on standard error");
   command.add_flag("--verbose", options.verbose, "Say on standard error what is being done");
   command.add_flag("--allow-external", options.allow_external,
                    "Follow HDF5 external links, external storage and virtual datasets inside the source directory");
@@ -65,8 +67,9 @@ void add_planning(CLI::App& command, PlanningOptions& options) {
                    "Rules that match nothing are no error (every rule optional)");
   command.add_option("--set", options.sets, "Set a variable of the plan: name=value; may be repeated")
       ->allow_extra_args(false);
-  command.add_option("--target-format", options.target_format,
-                     "Format to write; wins over the plan: hdf5 or safetensors");
+  command
+      .add_option("--target-format", options.target_format, "Format to write; wins over the plan: hdf5 or safetensors")
+      ->check(CLI::IsMember({"hdf5", "safetensors"}));
 }
 
 pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const CommonOptions& common) {
@@ -91,6 +94,21 @@ pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const 
   out.memory_bytes = *memory;
   out.allow_external = common.allow_external;
   return out;
+}
+
+pipeline::Log log_of(const CommonOptions& common, bool first) {
+  if (!common.verbose || !first) return [](std::string_view) {};
+  return [](std::string_view line) { fmt::print(stderr, "reshard: {}\n", escaped(line)); };
+}
+
+int default_threads(int local_processes) {
+  constexpr int kMostByDefault = 8;
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return std::clamp(cores / local_processes, 1, kMostByDefault);
+}
+
+void add_footer(CLI::App& command, const std::string& example) {
+  command.footer(fmt::format("Example:\n  {}\n\n{}", example, kExitCodes));
 }
 
 void print_result(const CommonOptions& options, const std::string& text) {

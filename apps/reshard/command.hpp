@@ -42,6 +42,27 @@ void add_planning(CLI::App& command, PlanningOptions& options);
 /// Errors: kUsage for values that are none.
 pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const CommonOptions& common);
 
+/// Where --verbose says what is being done: on the first process only.
+pipeline::Log log_of(const CommonOptions& common, bool first);
+
+/// Worker threads of each of so many processes on a node.
+int default_threads(int local_processes);
+
+inline constexpr int kMostThreads = 1024;
+
+/// What stands below a command's --help: an example and the exit codes.
+inline constexpr const char* kExitCodes = R"(Exit codes:
+  0  done
+  2  usage; target exists or is locked; places overlap; plan file cannot be opened
+  3  the plan is wrong on its own
+  4  the checkpoint is wrong, or plan and checkpoint disagree
+  5  input/output failed; disk full
+  6  transport or device failed, or is not there
+  7  memory bound too small, or memory exhausted
+  70 a bug of reshard
+  128 + n  ended by signal n)";
+void add_footer(CLI::App& command, const std::string& example);
+
 /// Standard output, or the file of --output.
 void print_result(const CommonOptions& options, const std::string& text);
 

@@ -11,7 +11,7 @@ class InspectCommand : public Command {
     parser_ = app.add_subcommand("inspect", "Show what is in a checkpoint");
     parser_->add_option("PATH", path_, "A checkpoint directory or file")->required();
     add_common(*parser_, common);
-    parser_->footer("Example:\n  reshard inspect llama-tp2");
+    add_footer(*parser_, "reshard inspect llama-tp2");
   }
 
   CLI::App* parser() override { return parser_; }

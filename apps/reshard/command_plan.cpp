@@ -7,6 +7,8 @@
 namespace reshard::app {
 namespace {
 
+constexpr int kMostProcesses = 1 << 20;
+
 class PlanCommand : public Command {
  public:
   explicit PlanCommand(CLI::App& app) {
@@ -14,11 +16,12 @@ class PlanCommand : public Command {
     add_planning(*parser_, planning_);
     add_common(*parser_, common);
     parser_->add_option("--tensor", tensor_, "List only target tensors whose names match this pattern");
-    parser_->add_option("--rank", rank_, "List only what this target rank stores: its local model layout");
+    parser_->add_option("--rank", rank_, "List only what this target rank stores: its local model layout")
+        ->check(CLI::NonNegativeNumber);
     parser_->add_option("--processes", processes_, "Plan for this many processes without launching them")
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(1, kMostProcesses));
     parser_->add_flag("--check", check_, "Check the plan alone, without a checkpoint");
-    parser_->footer("Example:\n  reshard plan plan.yaml --source llama-tp2 --processes 8 --report json");
+    add_footer(*parser_, "reshard plan plan.yaml --source llama-tp2 --processes 8 --report json");
   }
 
   CLI::App* parser() override { return parser_; }
@@ -37,6 +40,8 @@ class PlanCommand : public Command {
     pipeline::PrepareOptions options = prepare_options(planning_, common);
     options.processes = processes_ > 0 ? processes_ : launched;
     options.allow_report = true;
+    options.threads = default_threads(options.processes);
+    options.log = log_of(common, true);
     pipeline::ListingOptions listing;
     if (!tensor_.empty()) {
       try {

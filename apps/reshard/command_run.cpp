@@ -1,20 +1,16 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <thread>
-
 #include "command.hpp"
 #include "progress.hpp"
 #include "reshard/pipeline/plan_summary.hpp"
 #include "reshard/pipeline/run.hpp"
 #include "reshard/report/run_report.hpp"
+#include "reshard/report/text.hpp"
 #include "signals.hpp"
 #include "test_hooks.hpp"
 
 namespace reshard::app {
 namespace {
-
-constexpr int kMostThreads = 8;
 
 class RunCommand : public Command {
  public:
@@ -25,12 +21,12 @@ class RunCommand : public Command {
     parser_
         ->add_option("--threads", threads_,
                      "Worker threads per process (default: the node's cores shared among its processes, at most 8)")
-        ->check(CLI::PositiveNumber);
+        ->check(CLI::Range(1, kMostThreads));
     parser_->add_flag("--overwrite", overwrite_, "Replace an existing target once the new one is complete");
     parser_->add_flag("--copy-side-files", copy_side_files_,
                       "Copy config.json, tokenizer and other small files beside the tensors (up to 64 MiB each)");
     parser_->add_flag("--check-replicas", check_replicas_, "Read all copies in the source and require equal bytes");
-    parser_->footer("Example:\n  mpirun -n 2 reshard run plan.yaml --source llama-tp2 --target llama-tp4");
+    add_footer(*parser_, "mpirun -n 2 reshard run plan.yaml --source llama-tp2 --target llama-tp4");
   }
 
   CLI::App* parser() override { return parser_; }
@@ -41,6 +37,7 @@ class RunCommand : public Command {
     pipeline::RunOptions options;
     options.prepare = prepare_options(planning_, common);
     options.prepare.processes = communicator.size();
+    options.prepare.log = log_of(common, first);
     options.prepare.threads = threads_ > 0 ? threads_ : default_threads(mpi.local_processes());
     if (!planning_.target.empty()) options.target = planning_.target;
     options.overwrite = overwrite_;
@@ -61,17 +58,14 @@ class RunCommand : public Command {
     }
     if (!first) return 0;
     const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
+    if (common.report == Report::kText && !common.quiet)
+      fmt::print(stderr, "{}", report::warnings_text(header.warnings));
     print_result(common,
                  common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
     return 0;
   }
 
  private:
-  static int default_threads(int local_processes) {
-    const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    return std::clamp(cores / local_processes, 1, kMostThreads);
-  }
-
   CLI::App* parser_;
   std::string version_;
   PlanningOptions planning_;

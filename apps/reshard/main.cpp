@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <new>
@@ -17,17 +18,6 @@
 
 namespace reshard::app {
 namespace {
-
-constexpr const char* kFooter = R"(Exit codes:
-  0  done
-  2  usage; target exists or is locked; places overlap; plan file cannot be opened
-  3  the plan is wrong on its own
-  4  the checkpoint is wrong, or plan and checkpoint disagree
-  5  input/output failed; disk full
-  6  transport or device failed, or is not there
-  7  memory bound too small, or memory exhausted
-  70 a bug of reshard
-  128 + n  ended by signal n)";
 
 std::string version_text() {
   std::string mpi = mpi_version();
@@ -57,7 +47,7 @@ int run_command_line(int argc, char** argv) {
   CLI::App app("reshard rewrites a model checkpoint cut for one parallel layout as one cut for another.", "reshard");
   app.set_version_flag("--version", version_text(), "Versions of reshard and of the libraries it is built with");
   app.require_subcommand(1);
-  app.footer(kFooter);
+  app.footer(kExitCodes);
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(app::run_command(app, RESHARD_VERSION));
   commands.push_back(app::plan_command(app));
@@ -67,6 +57,11 @@ int run_command_line(int argc, char** argv) {
   exchange::Communicator& communicator = mpi.communicator();
   const bool first = communicator.rank() == 0;
   try {
+    const auto is_word = [&](const std::unique_ptr<Command>& command) {
+      return command->parser()->get_name() == argv[1];
+    };
+    if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), is_word))
+      throw CLI::ParseError(fmt::format("there is no command '{}'", argv[1]), static_cast<int>(Exit::kUsage));
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return first ? app.exit(error) : 0;  // --help, --version

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <string>
 
+#include "reshard/report/text.hpp"
+
 namespace reshard::app {
 namespace {
 
@@ -40,9 +42,10 @@ void Progress::loop(const std::stop_token& stop) {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     const double speed = static_cast<double>(done) / seconds;
     const std::string left = done > 0 ? fmt::format("{:.0f} s left", static_cast<double>(total - done) / speed) : "";
-    fmt::print(stderr, "{}{:3.0f} %  {:.2f} of {:.2f} GB  {:.2f} GB/s  {}{}", terminal ? "\r\x1b[K" : "",
-               100.0 * static_cast<double>(done) / static_cast<double>(total), static_cast<double>(done) * 1e-9,
-               static_cast<double>(total) * 1e-9, speed * 1e-9, left, terminal ? "" : "\n");
+    fmt::print(stderr, "{}{:3.0f} %  {} of {}  {}/s  {}{}", terminal ? "\r\x1b[K" : "",
+               100.0 * static_cast<double>(done) / static_cast<double>(total), report::bytes_text(done),
+               report::bytes_text(total), report::bytes_text(static_cast<std::int64_t>(speed)), left,
+               terminal ? "" : "\n");
     std::fflush(stderr);
     drawn = true;
   }

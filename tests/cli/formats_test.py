@@ -37,8 +37,8 @@ class Safetensors(Case):
         source = self.full({"w": iota(4)}, metadata={"format": "pt", "note": "x"})
         result = self.run_plan(self.tp_plan(0, 1, ("w", None)), source, "--target-format", "hdf5")
         self.assert_exit(result, 0)
-        self.assertIn("W_METADATA", result.out)
-        self.assertIn("'note'", result.out)
+        self.assertIn("W_METADATA", result.err)
+        self.assertIn("'note'", result.err)
         result = self.run_plan(self.tp_plan(0, 1, ("w", None)), self.full({"w": iota(4)}, name="plain"), "--target-format", "hdf5")
         self.assertNotIn("W_METADATA", result.err + result.out)
 

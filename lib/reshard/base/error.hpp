@@ -96,12 +96,14 @@ struct Issue {
   friend bool operator==(const Issue&, const Issue&) = default;
 };
 
-/// A warning: the same shape, a code of its own ("W_FALLBACK"), never a reason to stop.
+/// A warning: the same shape, a code of its own ("W_FALLBACK"), never a reason to stop. A notice tells what is as it
+/// should be, but may not be what was meant.
 struct Warning {
   std::string code;
   std::string where;
   std::string tensor;
   std::string message;
+  bool notice = false;
 
   friend bool operator==(const Warning&, const Warning&) = default;
 };

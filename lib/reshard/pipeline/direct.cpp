@@ -58,7 +58,7 @@ std::int64_t tile_bytes(const Tile& tile, const WorkTensor& work) {
 /// Of one tensor, by the processes that have a part in it.
 using TensorCost = std::map<ProcessRank, DirectCost>;
 
-TensorCost tensor_cost(const WorkTensor& work, const planner::TensorWriters& tensor_writers) {
+TensorCost tensor_cost(const WorkTensor& work, const planner::TensorWriters& tensor_writers, int processes) {
   TensorCost out;
   for (std::size_t number = 0; number < work.tiling->size(); ++number) {
     const Tile tile = work.tiling->tile(number, work.sources);
@@ -66,7 +66,7 @@ TensorCost tensor_cost(const WorkTensor& work, const planner::TensorWriters& ten
     std::set<ProcessRank> all;
     for (const std::vector<ProcessRank>& of_part : writers) all.insert(of_part.begin(), of_part.end());
     for (const ProcessRank writer : all) {
-      const Tile share = *share_of(tile, writers, writer);
+      const Tile share = processes == 1 ? tile : *share_of(tile, writers, writer);
       DirectCost& cost = out[writer];
       for (const planner::SourcePart& part : share.sources)
         cost.bytes_read += read_bytes(part, work.source_element_bytes);
@@ -199,12 +199,12 @@ std::vector<DirectCost> direct_costs(const std::vector<planner::WorkTensor>& wor
     const planner::TensorWriters writers(work[t], t, targets);
     TensorCost cost;
     if (!writers.one_for_each_file()) {
-      cost = tensor_cost(work[t], writers);
+      cost = tensor_cost(work[t], writers, processes);
     } else {
       const auto [entry, added] =
           known.try_emplace({work[t].tiling, work[t].source_element_bytes, work[t].target_element_bytes,
                              work[t].converts(), work[t].sources, writers.settled()});
-      if (added) entry->second = tensor_cost(work[t], writers);
+      if (added) entry->second = tensor_cost(work[t], writers, processes);
       cost = entry->second;
     }
     for (const auto& [process, of_process] : cost) {

@@ -148,6 +148,24 @@ void choose_transport(Prepared& prepared, const PrepareOptions& options) {
   }
 }
 
+/// Files of ours record their mesh. Where the plan says another one it wins.
+std::optional<Warning> axes_notice(const SourceCheckpoint& source, const layout::Mesh& mesh) {
+  std::vector<std::string> planned = axes_text(mesh);
+  const auto is_idle = [](const std::string& axis) { return axis.ends_with("=1"); };
+  std::erase_if(planned, is_idle);
+  for (std::size_t f = 0; f < source.files().size(); ++f) {
+    std::optional<std::vector<std::string>> recorded = source.files()[f].axes;
+    if (!recorded) continue;
+    std::erase_if(*recorded, is_idle);
+    if (*recorded == planned) continue;
+    return Warning{"W_AXES", (source.root() / source.file_names()[f]).string(), "",
+                   fmt::format("records the axes [{}], the plan says [{}]; the plan's are taken",
+                               fmt::join(*recorded, ", "), fmt::join(planned, ", ")),
+                   true};
+  }
+  return std::nullopt;
+}
+
 /// The same coordinates for every rank, axes of size 1 apart.
 bool same_mesh(const layout::Mesh& a, const layout::Mesh& b) {
   const auto cutting = [](const layout::Mesh& mesh) {
@@ -212,6 +230,8 @@ LoadedPlan load_plan(const PrepareOptions& options) {
   plan::PlanOptions plan_options = options.plan;
   if (out.manifest) plan_options.manifest_source = out.manifest->side;
   out.plan = plan::read_plan(text, notation, name, plan_options);
+  options.log(fmt::format("{}: {} rules{}", name, out.plan.rules.size(),
+                          out.manifest ? ", the source is cut as its manifest says" : ""));
   return out;
 }
 
@@ -240,6 +260,8 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
                                    : SourceCheckpoint::open(path, files, formats, options.allow_external,
                                                             loaded.manifest ? &*loaded.manifest : nullptr);
   if (target_format == nullptr) target_format = &source.format();
+  options.log(fmt::format("{}: {} tensors on {} ranks in {} files", path.string(), source.catalog().tensors.size(),
+                          source.catalog().ranks, source.file_names().size()));
 
   auto prepared =
       std::make_unique<Prepared>(Prepared{std::move(plan), std::move(source), {}, {}, {}, {}, nullptr, {}, {}, {}});
@@ -249,16 +271,23 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
                         "a report holds no values: give the checkpoint, or the cumulative lengths in the plan"});
     return read_numbers(prepared->source, options.allow_external, tensor);
   });
+  options.log(fmt::format("{} tensors of the target, cut in {} ways", prepared->bound.tensors.size(),
+                          prepared->bound.layouts.size()));
   choose_sources(*prepared);
+  options.log("every element of the target is written exactly once");
   prepared->target =
       plan_target_files(prepared->plan.target, prepared->bound, *target_format, prepared->source.metadata());
   prepared->map = std::make_unique<planner::TargetMap>(prepared->target.map(options.processes));
   choose_transport(*prepared, options);
+  options.log(fmt::format("{} files to write, transport {}: {}", prepared->target.files.size(),
+                          name(prepared->transport.transport), prepared->transport.why));
 
   const std::string text = canonical_json(prepared->plan.canonical) + '\n' + catalog_text(prepared->source) +
                            records_text(prepared->source.catalog());
   prepared->plan_digest = crc64::to_hex(crc64::digest(std::as_bytes(std::span(text))));
   prepared->warnings = prepared->source.warnings();
+  if (const std::optional<Warning> notice = axes_notice(prepared->source, prepared->plan.source.mesh))
+    prepared->warnings.push_back(*notice);
   if (target_format->name() == "hdf5")
     for (const auto& [key, value] : prepared->source.metadata())
       prepared->warnings.push_back({"W_METADATA", prepared->source.root().string(), "",

@@ -4,9 +4,11 @@
 // computes the same.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reshard/base/error.hpp"
@@ -22,6 +24,9 @@
 
 namespace reshard::pipeline {
 
+/// Is told what is being done, a line each.
+using Log = std::function<void(std::string_view)>;
+
 struct PrepareOptions {
   fs::path plan_file;
   plan::PlanOptions plan;
@@ -32,6 +37,7 @@ struct PrepareOptions {
   bool allow_external = false;
   bool allow_report = false;  ///< the source may be a report of `inspect`
   int processes = 1;
+  Log log = [](std::string_view) {};
 };
 
 /// A plan, read together with the manifest of its source where there is one.

@@ -183,7 +183,10 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
         if (numbers.count(name) == 0 && names.fits(name)) beyond.push_back(name);
       for (const std::string& name : names_)
         if (!contains(listing, name))
-          issues.add(missing(root_ / name, fmt::format("there is no such file; the source mesh has {} ranks", ranks)));
+          issues.add(missing(root_ / name, fmt::format("{}; the source mesh has {} ranks",
+                                                       fs::is_directory(root_ / name, error) ? "is a directory, no file"
+                                                                                             : "there is no such file",
+                                                       ranks)));
       if (!beyond.empty())
         issues.add({ErrorCode::kMeshWorld, root_.string(), "",
                     fmt::format("holds {}, beyond the {} ranks of the source mesh", some_of(beyond), ranks)});

@@ -41,7 +41,8 @@ void add_idle_axes(const plan::ParallelPlan& plan, const plan::Side& side, std::
       out.push_back({"W_AXIS_IDLE", plan.name, "",
                      fmt::format("{} axis '{}' of size {} {}", side_name, axis.name, axis.size,
                                  makes_copies ? "cuts nothing: it makes copies"
-                                              : "cuts nothing: every tensor is stored once per coordinate")});
+                                              : "cuts nothing: every tensor is stored once per coordinate"),
+                     makes_copies});
     }
   };
   look(side.mesh);

@@ -107,7 +107,7 @@ std::string tensors_text(const PlanSummary& summary) {
     for (const pipeline::PaddedOffsets& offsets : layout.padded_offsets)
       padded += paragraph(fmt::format("{} dim {}: {}", pattern, offsets.dim, offsets_text(offsets.offsets)));
   }
-  std::string out = "\ntensors\n" + table.text();
+  std::string out = "\ntensors\n" + (summary.tensors.empty() ? "  none\n" : table.text());
   if (!renamed.empty()) out += "\nrenamed\n" + renamed;
   if (!padded.empty()) out += "\noffsets of the target's padded sequences\n" + padded;
   return out;

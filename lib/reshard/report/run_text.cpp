@@ -48,15 +48,16 @@ std::string run_text(const pipeline::PlanHeader& plan, const pipeline::RunResult
   for (const std::int64_t bytes : result.bytes_read) read += bytes;
   std::string written = fmt::format("{} in {}", bytes_text(totals.bytes_written), seconds_text(result.seconds));
   if (result.seconds > 0)
-    written += fmt::format(", {:.3g} GB/s", static_cast<double>(totals.bytes_written) / result.seconds / 1e9);
+    written += fmt::format(
+        ", {}/s", bytes_text(static_cast<std::int64_t>(static_cast<double>(totals.bytes_written) / result.seconds)));
   written += fmt::format("; {} read", bytes_text(read));
   if (totals.bytes_exchanged != 0) written += fmt::format(", {} between processes", bytes_text(totals.bytes_exchanged));
   out += labelled("wrote", written);
   out += labelled("processes", fmt::format("{}", plan.processes));
   out += transport_text(plan);
   out += labelled("stages", stages_text(result));
-  out +=
-      labelled("checked", count_text(result.digests_checked, "digest") + " of what was written against what was read");
+  out += labelled("checked", fmt::format("all bytes as written against those as read, in {}",
+                                         count_text(result.digests_checked, "piece")));
   out +=
       labelled("memory", fmt::format("{} of tensor bytes in a process at most, {} allowed; {} resident",
                                      bytes_text(most_of(result.peak_staging_bytes)),
@@ -67,8 +68,7 @@ std::string run_text(const pipeline::PlanHeader& plan, const pipeline::RunResult
                                       ": loaders such as from_pretrained need them (--copy-side-files)");
   if (const std::vector<std::string> others = other_files(plan, result); !others.empty())
     out += labelled("ignored", names_text(others, kNames) + " in the source");
-  out += left_out_text(plan);
-  return out + warnings_text(plan.warnings);
+  return out + left_out_text(plan);
 }
 
 }  // namespace reshard::report

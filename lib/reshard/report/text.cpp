@@ -101,7 +101,7 @@ std::string paragraph(std::string_view text) {
 std::string warnings_text(const std::vector<Warning>& warnings) {
   std::string out;
   for (const Warning& warning : warnings) {
-    const std::string text = "warning: " + to_line(warning);
+    const std::string text = (warning.notice ? "notice: " : "warning: ") + to_line(warning);
     append_wrapped(out, text, 0, kIndent);
   }
   return out;

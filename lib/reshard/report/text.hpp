@@ -29,7 +29,7 @@ std::string names_text(const std::vector<std::string>& names, std::size_t limit)
 std::string labelled(std::string_view label, std::string_view text);
 /// A paragraph indented by two columns.
 std::string paragraph(std::string_view text);
-/// "warning: W_FALLBACK: ..." for each.
+/// "warning: W_FALLBACK: ..." or "notice: ..." for each.
 std::string warnings_text(const std::vector<Warning>& warnings);
 
 /// Rows of cells under each other, two columns apart and indented by two. A first cell that leaves the others no room

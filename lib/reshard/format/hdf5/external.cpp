@@ -153,7 +153,9 @@ ExternalPolicy::ExternalPolicy(const ReadOptions& options)
     : allowed_(options.allow_external), root_(options.root.empty() ? fs::path() : fs::weakly_canonical(options.root)) {}
 
 fs::path ExternalPolicy::resolve(const fs::path& from_file, std::string_view name) const {
-  if (!allowed_) fail(ErrorCode::kLink, fmt::format("names the file '{}'; allow external files to follow it", name));
+  if (!allowed_)
+    fail(ErrorCode::kLink,
+         fmt::format("names the file '{}'; --allow-external follows it inside the source directory", name));
   const fs::path path = (from_file.parent_path() / name).lexically_normal();
   if (root_.empty() || !is_inside(root_, fs::weakly_canonical(path)))
     fail(ErrorCode::kLink,
@@ -215,7 +217,8 @@ void check_virtual_storage(const ExternalPolicy& policy, const fs::path& file, h
       members +=
           fmt::format("{}'{}'{}", members.empty() ? "" : ", ", mapping.file, is_there ? "" : " (which is not there)");
     }
-    fail(ErrorCode::kLink, fmt::format("is a virtual dataset over {}; allow external files to follow it", members));
+    fail(ErrorCode::kLink,
+         fmt::format("is a virtual dataset over {}; --allow-external follows it inside the source directory", members));
   }
   for (const Mapping& mapping : mappings) {
     if (mapping.file.find('%') != std::string::npos || mapping.dataset.find('%') != std::string::npos)

@@ -28,6 +28,8 @@ std::string innermost_error() {
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_first, &text);
   // Failed system calls are reported as "file read failed: time = ..., buf = 0x...".
   text.resize(std::min(text.size(), text.find(": time = ")));
+  if (text.starts_with("bad version number"))
+    text += fmt::format(": written by an HDF5 newer than {}.{}.{}?", H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE);
   return text.empty() ? "the HDF5 library gives no reason" : text;
 }
 
