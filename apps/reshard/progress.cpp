@@ -40,13 +40,17 @@ void Progress::loop(const std::stop_token& stop) {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     const double speed = static_cast<double>(done) / seconds;
     const std::string left = done > 0 ? fmt::format("{:.0f} s left", static_cast<double>(total - done) / speed) : "";
-    fmt::print(stderr, "{}{:3.0f} %  {:.2f} of {:.2f} GB  {:.2f} GB/s  {}{}", terminal ? "\r\x1b[K" : "",
-               100.0 * static_cast<double>(done) / static_cast<double>(total), static_cast<double>(done) * 1e-9,
-               static_cast<double>(total) * 1e-9, speed * 1e-9, left, terminal ? "" : "\n");
+    // Not fmt::print: that throws where the terminal has gone.
+    std::fputs(
+        fmt::format("{}{:3.0f} %  {:.2f} of {:.2f} GB  {:.2f} GB/s  {}{}", terminal ? "\r\x1b[K" : "",
+                    100.0 * static_cast<double>(done) / static_cast<double>(total), static_cast<double>(done) * 1e-9,
+                    static_cast<double>(total) * 1e-9, speed * 1e-9, left, terminal ? "" : "\n")
+            .c_str(),
+        stderr);
     std::fflush(stderr);
     drawn = true;
   }
-  if (drawn && terminal) fmt::print(stderr, "\r\x1b[K");
+  if (drawn && terminal) std::fputs("\r\x1b[K", stderr);
 }
 
 }  // namespace reshard::app

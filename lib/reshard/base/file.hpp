@@ -27,7 +27,7 @@ class File {
   static File open_to_read(const fs::path& path);
   /// Creates or truncates; never through a link (O_NOFOLLOW).
   static File create(const fs::path& path);
-  /// An existing file of ours, for writing.
+  /// An existing file of ours, for writing and reading; one that is not there is E_IO.
   static File open_to_write(const fs::path& path);
 
   /// For lines at the end of a small file, made where there is none; never through a link.

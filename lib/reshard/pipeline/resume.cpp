@@ -54,7 +54,7 @@ std::vector<std::int64_t> check(const Job& job, const TargetFiles& target, const
                                 const std::vector<Extent>& extents, int threads, Arena& arena,
                                 std::int64_t chunk_bytes) {
   HandleCache<File> files(kOpenFiles, [&](std::size_t f) {
-    return std::make_shared<File>(File::open_to_read(directory / target.files[f].name));
+    return std::make_shared<File>(File::open_to_write(directory / target.files[f].name));
   });
   std::vector<std::span<std::byte>> buffers;
   for (int i = 0; i < threads; ++i) buffers.push_back(arena.take(chunk_bytes));

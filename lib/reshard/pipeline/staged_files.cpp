@@ -84,7 +84,7 @@ void digest_headers(const Job& job, const TargetFiles& target, const fs::path& d
   std::vector<std::byte> buffer(static_cast<std::size_t>(kChunkBytes));
   take_turns(job, target, [&](std::size_t f) {
     const FileClass& file_class = target.class_of(f);
-    const File file = File::open_to_read(directory / target.files[f].name);
+    const File file = File::open_to_write(directory / target.files[f].name);
     for (const auto& [begin, end] : file_class.header_ranges())
       for (std::int64_t at = begin; at < end; at += kChunkBytes) {
         const std::span<std::byte> piece =
