@@ -22,7 +22,12 @@ class RunCommand : public Command {
         ->add_option("--threads", threads_,
                      "Worker threads per process (default: the node's cores shared among its processes, at most 8)")
         ->check(CLI::Range(1, kMostThreads));
-    parser_->add_flag("--overwrite", overwrite_, "Replace an existing target once the new one is complete");
+    parser_->add_flag(
+        "--overwrite", staging_.overwrite,
+        "Replace an existing target once the new one is complete; discard what an unfinished run has left");
+    parser_->add_flag("--resume", staging_.resume,
+                      "Continue what an unfinished run has left in TARGET.partial, from nothing where there is none; a "
+                      "target of the same plan that is finished stays as it is");
     parser_->add_flag("--copy-side-files", copy_side_files_,
                       "Copy config.json, tokenizer and other small files beside the tensors (up to 64 MiB each)");
     parser_->add_flag("--check-replicas", check_replicas_, "Read all copies in the source and require equal bytes");
@@ -40,7 +45,7 @@ class RunCommand : public Command {
     options.prepare.log = log_of(common, first);
     options.prepare.threads = threads_ > 0 ? threads_ : default_threads(mpi.local_processes());
     if (!planning_.target.empty()) options.target = planning_.target;
-    options.overwrite = overwrite_;
+    options.staging = staging_;
     options.copy_side_files = copy_side_files_;
     options.check_replicas = check_replicas_;
     options.tool = "reshard " + version_;
@@ -70,7 +75,7 @@ class RunCommand : public Command {
   std::string version_;
   PlanningOptions planning_;
   int threads_ = 0;
-  bool overwrite_ = false;
+  pipeline::StagingOptions staging_;
   bool copy_side_files_ = false;
   bool check_replicas_ = false;
 };

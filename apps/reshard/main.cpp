@@ -26,14 +26,19 @@ std::string version_text() {
                      format::hdf5_version(), mpi);
 }
 
+/// A line on standard error. That nobody can read it is no reason to end otherwise.
+void say(std::string_view line) {
+  std::fputs(fmt::format("reshard: {}\n", line).c_str(), stderr);
+}
+
 /// Text to standard error, JSON where the result would have gone.
 void report_error(const CommonOptions& options, const Error& error) {
-  for (const Issue& issue : error.issues()) fmt::print(stderr, "reshard: {}\n", to_line(issue));
+  for (const Issue& issue : error.issues()) say(to_line(issue));
   if (options.report != Report::kJson) return;
   try {
     print_result(options, report::error_json(error));
   } catch (const Error& second) {
-    fmt::print(stderr, "reshard: {}\n", second.what());
+    say(second.what());
   }
 }
 
@@ -65,9 +70,7 @@ int run_command_line(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return first ? app.exit(error) : 0;  // --help, --version
-    if (first)
-      fmt::print(stderr, "reshard: {}\n",
-                 to_line(Issue{ErrorCode::kUsage, "", "", fmt::format("{} (see reshard --help)", error.what())}));
+    if (first) say(to_line(Issue{ErrorCode::kUsage, "", "", fmt::format("{} (see reshard --help)", error.what())}));
     return static_cast<int>(Exit::kUsage);
   }
   for (const std::unique_ptr<Command>& command : commands) {
@@ -99,7 +102,7 @@ int main(int argc, char** argv) {
   try {
     return reshard::app::run_command_line(argc, argv);
   } catch (const std::exception& error) {
-    fmt::print(stderr, "reshard: {}\n", error.what());
+    reshard::app::say(error.what());
     return static_cast<int>(reshard::Exit::kTransport);
   }
 }

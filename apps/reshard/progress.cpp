@@ -42,14 +42,17 @@ void Progress::loop(const std::stop_token& stop) {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     const double speed = static_cast<double>(done) / seconds;
     const std::string left = done > 0 ? fmt::format("{:.0f} s left", static_cast<double>(total - done) / speed) : "";
-    fmt::print(stderr, "{}{:3.0f} %  {} of {}  {}/s  {}{}", terminal ? "\r\x1b[K" : "",
-               100.0 * static_cast<double>(done) / static_cast<double>(total), report::bytes_text(done),
-               report::bytes_text(total), report::bytes_text(static_cast<std::int64_t>(speed)), left,
-               terminal ? "" : "\n");
+    // Not fmt::print: that throws where the terminal has gone.
+    std::fputs(fmt::format("{}{:3.0f} %  {} of {}  {}/s  {}{}", terminal ? "\r\x1b[K" : "",
+                           100.0 * static_cast<double>(done) / static_cast<double>(total), report::bytes_text(done),
+                           report::bytes_text(total), report::bytes_text(static_cast<std::int64_t>(speed)), left,
+                           terminal ? "" : "\n")
+                   .c_str(),
+               stderr);
     std::fflush(stderr);
     drawn = true;
   }
-  if (drawn && terminal) fmt::print(stderr, "\r\x1b[K");
+  if (drawn && terminal) std::fputs("\r\x1b[K", stderr);
 }
 
 }  // namespace reshard::app

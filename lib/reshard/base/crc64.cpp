@@ -149,6 +149,10 @@ std::uint64_t finish(std::uint64_t register_value, std::int64_t bytes) {
   return ~(register_value ^ shift(~std::uint64_t{0}, bytes));
 }
 
+std::uint64_t unfinish(std::uint64_t digest, std::int64_t bytes) {
+  return ~digest ^ shift(~std::uint64_t{0}, bytes);
+}
+
 std::uint64_t digest(std::span<const std::byte> bytes) {
   return crc64_ecma_refl(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
 }

@@ -34,6 +34,9 @@ class Shift {
 /// CRC-64/XZ of a whole of `bytes` bytes from the XOR of its shifted raw pieces.
 std::uint64_t finish(std::uint64_t register_value, std::int64_t bytes);
 
+/// The inverse of finish: raw(0, piece) of a piece of `bytes` bytes from its CRC-64/XZ.
+std::uint64_t unfinish(std::uint64_t digest, std::int64_t bytes);
+
 /// CRC-64/XZ of one piece of memory.
 std::uint64_t digest(std::span<const std::byte> bytes);
 

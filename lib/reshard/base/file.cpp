@@ -81,6 +81,12 @@ File File::open_to_write(const fs::path& path) {
   return File(descriptor, path);
 }
 
+File File::open_to_append(const fs::path& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (descriptor < 0) io_error(path, "open to append", errno);
+  return File(descriptor, path);
+}
+
 void File::read(std::int64_t offset, std::span<std::byte> out) const {
   std::size_t done = 0;
   while (done < out.size()) {
@@ -106,6 +112,15 @@ void File::write(std::int64_t offset, std::span<const std::byte> bytes) const {
     if (n == 0) io_error(path_, fmt::format("write {} bytes at {}", bytes.size(), offset), ENOSPC);
     done += static_cast<std::size_t>(n);
   }
+}
+
+void File::append(std::string_view text) const {
+  ssize_t n = -1;
+  do {
+    n = ::write(descriptor_, text.data(), text.size());
+  } while (n < 0 && errno == EINTR);
+  if (n < 0) io_error(path_, fmt::format("append {} bytes", text.size()), errno);
+  if (static_cast<std::size_t>(n) < text.size()) io_error(path_, fmt::format("append {} bytes", text.size()), ENOSPC);
 }
 
 void File::resize(std::int64_t bytes) const {

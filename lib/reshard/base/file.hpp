@@ -27,12 +27,17 @@ class File {
   static File open_to_read(const fs::path& path);
   /// Creates or truncates; never through a link (O_NOFOLLOW).
   static File create(const fs::path& path);
-  /// An existing file of ours, for writing.
+  /// An existing file of ours, for writing and reading; one that is not there is E_IO.
   static File open_to_write(const fs::path& path);
+
+  /// For lines at the end of a small file, made where there is none; never through a link.
+  static File open_to_append(const fs::path& path);
 
   /// Fills `out` from `offset`; a file that ends before is E_IO that tells both sizes.
   void read(std::int64_t offset, std::span<std::byte> out) const;
   void write(std::int64_t offset, std::span<const std::byte> bytes) const;
+  /// To the end of a file that was opened to append, in one call of the system.
+  void append(std::string_view text) const;
   void resize(std::int64_t bytes) const;
   /// Data and metadata on disk. An error is final: it is never retried.
   void sync() const;

@@ -22,9 +22,11 @@ constexpr std::int64_t kRowReadBytes = std::int64_t{32} << 10;
 void check_interrupted(const Job& job) {
   if (job.interrupted == nullptr || *job.interrupted == 0) return;
   const int signal = *job.interrupted;
-  throw Error(static_cast<Exit>(128 + signal),
-              {Issue{ErrorCode::kInterrupted, "", "",
-                     fmt::format("ended by signal {}; what was written is kept beside the target", signal)}});
+  throw Error(
+      static_cast<Exit>(128 + signal),
+      {Issue{ErrorCode::kInterrupted, "", "",
+             fmt::format("ended by signal {}; what was written is kept beside the target, --resume continues it",
+                         signal)}});
 }
 
 bool reads_rows(const planner::SourcePart& part, std::int64_t element_bytes) {

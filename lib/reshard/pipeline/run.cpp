@@ -19,8 +19,9 @@
 #include "reshard/pipeline/job.hpp"
 #include "reshard/pipeline/manifest.hpp"
 #include "reshard/pipeline/replicas.hpp"
+#include "reshard/pipeline/resume.hpp"
 #include "reshard/pipeline/side_files.hpp"
-#include "reshard/pipeline/staging.hpp"
+#include "reshard/pipeline/staged_files.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -49,56 +50,9 @@ std::vector<std::string> names_of(const TargetFiles& target) {
   return out;
 }
 
-/// The processes take turns in creating the files.
-void create_files(const Prepared& prepared, const fs::path& directory, const Communicator& communicator) {
-  const TargetFiles& target = prepared.target;
-  const auto processes = static_cast<std::size_t>(communicator.size());
-  for (std::size_t f = static_cast<std::size_t>(communicator.rank()); f < target.files.size(); f += processes) {
-    const FileClass& file_class = target.classes[target.files[f].file_class];
-    format::NewFile content = file_class.content;
-    content.rank = target.files[f].rank;
-    const format::FileLayout layout = target.format->create(directory / target.files[f].name, content);
-    if (layout.bytes != file_class.layout.bytes || layout.offsets != file_class.layout.offsets)
-      internal_error(fmt::format("{} was not laid out as planned", target.files[f].name));
-  }
-}
-
-/// Everything in the files that is no tensor byte: headers, gaps. Digested by the processes in turn, after the tensors
-/// are written.
-void digest_headers(const Prepared& prepared, const fs::path& directory, const Communicator& communicator,
-                    Ledger& ledger) {
-  constexpr std::int64_t kChunk = std::int64_t{1} << 20;
-  std::vector<std::byte> buffer(static_cast<std::size_t>(kChunk));
-  const TargetFiles& target = prepared.target;
-  const auto processes = static_cast<std::size_t>(communicator.size());
-  for (std::size_t f = static_cast<std::size_t>(communicator.rank()); f < target.files.size(); f += processes) {
-    const FileClass& file_class = target.classes[target.files[f].file_class];
-    std::vector<std::pair<std::int64_t, std::int64_t>> tensors;  // [begin, end)
-    for (std::size_t i = 0; i < file_class.tensors.size(); ++i) {
-      const format::NewTensor& tensor = file_class.content.tensors[i];
-      const std::int64_t bytes = checked_product(tensor.shape) * size_bytes(tensor.dtype);
-      if (bytes > 0) tensors.emplace_back(file_class.layout.offsets[i], file_class.layout.offsets[i] + bytes);
-    }
-    tensors.emplace_back(file_class.layout.bytes, file_class.layout.bytes);
-    std::sort(tensors.begin(), tensors.end());
-    const File file = File::open_to_read(directory / target.files[f].name);
-    std::int64_t at = 0;
-    for (const auto& [begin, end] : tensors) {
-      while (at < begin) {
-        const std::span<std::byte> piece =
-            std::span(buffer).first(static_cast<std::size_t>(std::min(kChunk, begin - at)));
-        file.read(at, piece);
-        at += static_cast<std::int64_t>(piece.size());
-        ledger.add_file(f, crc64::shift(crc64::raw(0, piece), file_class.layout.bytes - at), 0);
-      }
-      at = end;
-    }
-  }
-}
-
 /// Tensor bytes that a run writes into each file.
 std::int64_t written_bytes(const Prepared& prepared, std::size_t file) {
-  const FileClass& file_class = prepared.target.classes[prepared.target.files[file].file_class];
+  const FileClass& file_class = prepared.target.class_of(file);
   std::int64_t out = 0;
   for (const format::NewTensor& tensor : file_class.content.tensors)
     out += checked_product(tensor.shape) * size_bytes(tensor.dtype);
@@ -138,6 +92,35 @@ std::vector<StageResult> gathered_stages(Communicator& communicator, const Ledge
   return out;
 }
 
+JournaledFiles journaled_files(const Prepared& prepared) {
+  JournaledFiles out{prepared.plan_digest, names_of(prepared.target), {}};
+  for (std::size_t f = 0; f < out.names.size(); ++f) out.bytes.push_back(prepared.map->file_bytes(f));
+  return out;
+}
+
+/// Process 0 decides for all.
+Start claim(Staging& staging, const std::string& plan_digest, Communicator& communicator) {
+  Start start = Start::kNothing;
+  agreed(communicator, [&] {
+    if (communicator.rank() == 0) start = staging.claim(plan_digest);
+  });
+  return static_cast<Start>(communicator.broadcast(std::string(1, static_cast<char>(start))).front());
+}
+
+/// The bytes that were not written again are those that this run would have written.
+void check_trusted(const Trusted& trusted, const Prepared& prepared, const fs::path& directory,
+                   Communicator& communicator) {
+  const std::vector<std::size_t> changed = trusted.changed(communicator);
+  if (changed.empty()) return;
+  const Extent& first = trusted[changed.front()];
+  throw Error(Exit::kCheckpoint,
+              {Issue{ErrorCode::kDigest, (directory / prepared.target.files[first.file].name).string(), "",
+                     fmt::format("bytes {} to {} were written from other source bytes than there are now: the source "
+                                 "has changed since the run that is continued; --overwrite without --resume begins "
+                                 "again",
+                                 first.begin, first.end)}});
+}
+
 std::map<std::string, ManifestFile> file_list(const Prepared& prepared, const Ledger::Totals& totals) {
   std::map<std::string, ManifestFile> out;
   for (std::size_t f = 0; f < prepared.target.files.size(); ++f) {
@@ -168,6 +151,17 @@ ManifestContent manifest_of(const Prepared& prepared, const RunOptions& options,
   return out;
 }
 
+/// Of a run that found everything done.
+RunResult without_work(RunResult result, Communicator& communicator) {
+  const auto processes = static_cast<std::size_t>(communicator.size());
+  result.bytes_resumed = result.prepared->target.tensor_bytes();
+  result.stages.resize(kStages);
+  result.bytes_read.assign(processes, 0);
+  result.peak_staging_bytes.assign(processes, 0);
+  result.peak_rss_bytes = gathered(communicator, peak_rss_bytes());
+  return result;
+}
+
 }  // namespace
 
 RunResult run(const RunOptions& options, const Formats& formats, Communicator& communicator) {
@@ -179,12 +173,21 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   agreed(communicator, [&] {
     LoadedPlan loaded = load_plan(options.prepare);
     const fs::path target = target_path(loaded.plan, options);
-    staging.emplace(source_path(loaded.plan, options.prepare), target, options.overwrite);
+    staging.emplace(source_path(loaded.plan, options.prepare), target, options.staging);
     result.prepared = prepare(std::move(loaded), options.prepare, formats);
   });
   const Prepared& prepared = *result.prepared;
   result.target = staging->target();
   agreed(communicator, [&] { check_same_plan(communicator, prepared.plan_digest); });
+
+  result.start = claim(*staging, prepared.plan_digest, communicator);
+  if (result.start == Start::kPublish || result.start == Start::kFinished) {
+    agreed(communicator, [&] {
+      if (first && result.start == Start::kPublish) staging->publish();
+    });
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return without_work(std::move(result), communicator);
+  }
 
   const std::vector<std::string> names = names_of(prepared.target);
   std::vector<std::string> taken = names;
@@ -193,7 +196,10 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   if (options.copy_side_files) result.side_files = std::exchange(result.side_files_left, {});
 
   Ledger ledger(prepared.work.size(), prepared.target.files.size());
-  TargetWriter writer(staging->directory(), names, *prepared.map, communicator.rank(), ledger);
+  const JournaledFiles journaled = journaled_files(prepared);
+  Journal journal(staging->directory(), journaled, communicator.rank());
+  Trusted trusted;
+  TargetWriter writer(staging->directory(), names, *prepared.map, communicator.rank(), ledger, journal, trusted);
   SourceReaders readers(prepared.source, options.prepare.allow_external);
   Job job{prepared.bound, prepared.work, prepared.source, readers, *prepared.map, writer, ledger, communicator};
   job.memory_bytes = options.prepare.memory_bytes;
@@ -210,7 +216,18 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   agreed(communicator, [&] {
     if (first) staging->create(names);
   });
-  agreed(communicator, [&] { create_files(prepared, staging->directory(), communicator); });
+  agreed(communicator, [&] { staging->join(); });
+  if (result.start == Start::kContinue) {
+    peak_bytes =
+        std::max(peak_bytes, trust_earlier_run(job, prepared.target, staging->directory(), journaled, trusted));
+    result.bytes_resumed = trusted.bytes();
+  } else {
+    agreed(communicator, [&] {
+      if (first) replace_journals(staging->directory(), journaled, {});
+      create_files(job, prepared.target, staging->directory());
+    });
+  }
+  agreed(communicator, [&] { journal.open(); });
 
   if (prepared.transport.transport == Transport::kDirect) {
     agreed(communicator, [&] {
@@ -226,10 +243,18 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   {
     const StageTimer timer(ledger, Stage::kPublish, 0);
     agreed(communicator, [&] {
-      check_interrupted(job);
-      digest_headers(prepared, staging->directory(), communicator, ledger);
-      writer.sync();
+      for (std::size_t f = 0; f < names.size(); ++f)
+        if (trusted.is_kept(f))
+          for (const auto& [tensor_begin, tensor_end] : prepared.target.class_of(f).tensor_ranges())
+            writer.zero_rest(f, tensor_begin, tensor_end);
+      digest_headers(job, prepared.target, staging->directory());
+      for (const std::size_t f : writer.files()) {
+        check_interrupted(job);
+        writer.sync(f);
+      }
+      journal.close();
     });
+    check_trusted(trusted, prepared, staging->directory(), communicator);
     totals = ledger.totals(communicator);
     agreed(communicator, [&] {
       for (std::size_t t = 0; t < prepared.work.size(); ++t)
@@ -251,8 +276,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
         files[prepared.target.index_name] = {static_cast<std::int64_t>(text.size()),
                                              crc64::digest(std::as_bytes(std::span(text)))};
       }
-      write_text(staging->directory() / kManifestName,
-                 to_json(manifest_of(prepared, options, totals, std::move(files))));
+      write_manifest(staging->directory(), to_json(manifest_of(prepared, options, totals, std::move(files))));
       staging->publish();
     });
   }

@@ -11,13 +11,14 @@
 #include "reshard/pipeline/hooks.hpp"
 #include "reshard/pipeline/ledger.hpp"
 #include "reshard/pipeline/prepare.hpp"
+#include "reshard/pipeline/staging.hpp"
 
 namespace reshard::pipeline {
 
 struct RunOptions {
   PrepareOptions prepare;          ///< with `processes` of the communicator
   std::optional<fs::path> target;  ///< wins over the plan's `path`
-  bool overwrite = false;
+  StagingOptions staging;
   bool copy_side_files = false;
   bool check_replicas = false;
   std::string tool;  ///< "reshard 0.1.0", for the manifest
@@ -37,18 +38,22 @@ struct StageResult {
 struct RunResult {
   std::unique_ptr<Prepared> prepared;
   fs::path target;
+  /// kPublish, kFinished: nothing was read or written by this run; what follows is zero but for `bytes_resumed`.
+  Start start = Start::kNothing;
   double seconds = 0;
   std::vector<StageResult> stages;               ///< by Stage
   std::vector<std::int64_t> bytes_read;          ///< by process
   std::vector<std::int64_t> peak_staging_bytes;  ///< by process
   std::vector<std::int64_t> peak_rss_bytes;      ///< by process
+  std::int64_t bytes_resumed = 0;                ///< written by an earlier run and trusted
   std::int64_t digests_checked = 0;
   std::vector<std::string> side_files;       ///< copied
   std::vector<std::string> side_files_left;  ///< not copied, though loaders may need them
 };
 
-/// Collective. Errors: those of prepare, Staging, the transports; all processes throw the same one. Nothing is
-/// published unless everything was written, flushed and its digests agreed. `formats` outlives the result.
+/// Collective. Errors: those of prepare, Staging, the transports, kDigest (exit 4) where an earlier run has written
+/// from a source that has changed since; all processes throw the same one. Nothing is published unless everything was
+/// written, flushed and its digests agreed. `formats` outlives the result.
 RunResult run(const RunOptions& options, const Formats& formats, exchange::Communicator& communicator);
 
 }  // namespace reshard::pipeline

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "reshard/base/crc64.hpp"
+#include "reshard/pipeline/journal.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -29,7 +30,7 @@ std::vector<std::string> side_files(const fs::path& root, const std::vector<std:
   std::vector<std::string> out;
   for (const std::string& name : names) {
     std::error_code error;
-    if (name.find('/') != std::string::npos || holds_weights(name)) continue;
+    if (name.find('/') != std::string::npos || holds_weights(name) || is_staging_name(name)) continue;
     if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
     if (!fs::is_regular_file(root / name, error)) continue;
     const auto bytes = fs::file_size(root / name, error);

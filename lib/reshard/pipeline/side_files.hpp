@@ -14,7 +14,7 @@ namespace reshard::pipeline {
 inline constexpr std::int64_t kSideFileBytes = std::int64_t{64} << 20;
 
 /// Those of `names` (relative to `root`) that are side files: regular, at the top level, no larger than kSideFileBytes,
-/// no checkpoint of any kind, and not named like one of `taken`.
+/// no checkpoint of any kind, and not named like one of `taken` or like a file of the staging directory (journal.hpp).
 std::vector<std::string> side_files(const fs::path& root, const std::vector<std::string>& names,
                                     const std::vector<std::string>& taken);
 

@@ -12,12 +12,22 @@
 #include <system_error>
 
 #include "reshard/base/error.hpp"
+#include "reshard/pipeline/journal.hpp"
+#include "reshard/pipeline/manifest_reader.hpp"
 
 namespace reshard::pipeline {
 namespace {
 
 [[noreturn]] void refuse(ErrorCode code, const fs::path& path, std::string message) {
   throw Error(Issue{code, path.string(), "", std::move(message)});
+}
+
+constexpr std::string_view kDiscard = "--overwrite without --resume discards it";
+
+[[noreturn]] void refuse_plan(const fs::path& path, std::string_view what, const std::string& found,
+                              const std::string& ours, std::string_view remedy) {
+  refuse(ErrorCode::kExists, path,
+         fmt::format("{} of another plan or source (plan digest {}; this run's is {}); {}", what, found, ours, remedy));
 }
 
 /// The path without links, as far as it exists; no trailing separator.
@@ -47,23 +57,70 @@ void remove_tree(const fs::path& path) {
   if (error) io_error(path, "remove", error.value());
 }
 
+/// Leaves of a directory what `keeps` says of paths relative to it. A folder that goes, goes with all that is in it.
+template <typename Keeps>
+void remove_others(const fs::path& directory, Keeps&& keeps) {
+  std::error_code error;
+  std::vector<fs::path> others;
+  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (keeps(it->path().lexically_relative(directory), it->symlink_status().type())) continue;
+    others.push_back(it->path());
+    it.disable_recursion_pending();
+  }
+  if (error) io_error(directory, "list", error.value());
+  for (const fs::path& path : others) remove_tree(path);
+}
+
+/// The plan digest of a finished target; nothing where the directory is none.
+std::optional<std::string> finished_digest(const fs::path& directory) {
+  try {
+    const std::optional<Manifest> manifest = find_manifest(directory);
+    return manifest ? std::optional(manifest->plan_digest) : std::nullopt;
+  } catch (const Error& error) {
+    if (error.issues().front().code == ErrorCode::kIo) throw;
+    return std::nullopt;  // no manifest of ours
+  }
+}
+
+/// The folders of files, as paths relative to the staging directory; one before those in it.
+std::set<fs::path> folders_of(const std::vector<std::string>& files) {
+  std::set<fs::path> out;
+  for (const std::string& file : files)
+    for (fs::path folder = fs::path(file).parent_path(); !folder.empty(); folder = folder.parent_path())
+      out.insert(folder);
+  return out;
+}
+
 }  // namespace
 
-Staging::Lock::Lock(const fs::path& directory)
-    : descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
+Staging::Lock::Lock(const fs::path& place, int operation)
+    : directory(place), descriptor(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
   if (descriptor < 0) io_error(directory, "open the directory", errno);
-  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return;
-  const int reason = errno;
-  ::close(descriptor);
-  if (reason == EWOULDBLOCK) refuse(ErrorCode::kExists, directory, "is in use by another run");
-  io_error(directory, "lock", reason);
+  try {
+    change(operation);
+    // Another run may have put it in place, or removed it, before the lock was ours.
+    struct stat ours {};
+    struct stat there {};
+    if (::fstat(descriptor, &ours) != 0) io_error(directory, "stat", errno);
+    if (::lstat(directory.c_str(), &there) != 0 || ours.st_dev != there.st_dev || ours.st_ino != there.st_ino)
+      refuse(ErrorCode::kExists, directory, "is in use by another run");
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
 }
 
 Staging::Lock::~Lock() {
   ::close(descriptor);
 }
 
-Staging::Staging(const fs::path& source, const fs::path& target, bool overwrite) : overwrite_(overwrite) {
+void Staging::Lock::change(int operation) const {
+  if (::flock(descriptor, operation | LOCK_NB) == 0) return;
+  if (errno == EWOULDBLOCK) refuse(ErrorCode::kExists, directory, "is in use by another run");
+  io_error(directory, "lock", errno);
+}
+
+Staging::Staging(const fs::path& source, const fs::path& target, StagingOptions options) : options_(options) {
   if (target.empty()) refuse(ErrorCode::kUsage, target, "the target has no name");
   std::error_code error;
   if (fs::is_symlink(fs::symlink_status(target, error)) && !fs::exists(target, error))
@@ -86,42 +143,104 @@ Staging::Staging(const fs::path& source, const fs::path& target, bool overwrite)
   if (!fs::is_directory(status)) refuse(ErrorCode::kExists, target_, "exists and is no directory");
   target_exists_ = !fs::is_empty(target_, error);
   if (error) io_error(target_, "list", error.value());
-  if (target_exists_ && !overwrite_)
+  if (target_exists_ && !options_.overwrite && !options_.resume)
     refuse(ErrorCode::kExists, target_,
            "exists and is not empty; --overwrite replaces it when the new one is complete");
 }
 
-void Staging::create(const std::vector<std::string>& files) {
+Start Staging::claim(const std::string& plan_digest) {
   std::error_code error;
-  if (fs::exists(fs::symlink_status(directory_, error))) {
-    if (fs::is_symlink(fs::symlink_status(directory_, error)) || !fs::is_directory(directory_, error))
-      refuse(ErrorCode::kExists, directory_, "is in the way: it is no staging directory");
-    lock_.emplace(directory_);
-    // Beside a complete target a complete staging directory is the old target, left by a run that ended during the
-    // exchange.
-    const bool old_target = fs::exists(directory_ / kManifestName, error) && fs::exists(target_ / kManifestName, error);
-    if (!old_target && !overwrite_)
-      refuse(ErrorCode::kExists, directory_, "was left by a run that did not finish; --overwrite discards it");
-    remove_tree(directory_);
-    lock_.reset();
+  const fs::file_status status = fs::symlink_status(directory_, error);
+  if (fs::exists(status)) {
+    if (!fs::is_directory(status)) refuse(ErrorCode::kExists, directory_, "is in the way: it is no staging directory");
+    lock_.emplace(directory_, LOCK_EX);
+    const std::optional<std::string> staged_digest = finished_digest(directory_);
+    start_ = staged_digest ? claim_complete(plan_digest, *staged_digest) : claim_unfinished(plan_digest);
+  } else {
+    start_ = claim_target(plan_digest);
   }
-  if (::mkdir(directory_.c_str(), 0777) != 0) {
-    if (errno == EEXIST) refuse(ErrorCode::kExists, directory_, "is in use by another run");
-    io_error(directory_, "create the directory", errno);
+  return start_;
+}
+
+Start Staging::claim_target(const std::string& plan_digest) const {
+  if (!target_exists_ || !options_.resume) return Start::kNothing;
+  const std::optional<std::string> digest = finished_digest(target_);
+  if (digest == plan_digest) return Start::kFinished;
+  if (options_.overwrite) return Start::kNothing;
+  if (digest) refuse_plan(target_, "is a finished target", *digest, plan_digest, "--overwrite replaces it");
+  refuse(ErrorCode::kExists, target_, "exists, is not empty and is no finished target; --overwrite replaces it");
+}
+
+Start Staging::claim_complete(const std::string& plan_digest, const std::string& staged_digest) {
+  const std::optional<std::string> digest = target_exists_ ? finished_digest(target_) : std::nullopt;
+  // Beside a finished target this one is the old one, left by a kill during the exchange; of two of this plan the one
+  // that was finished last is the new one.
+  std::error_code error;
+  const bool is_newer =
+      fs::last_write_time(directory_ / kManifestName, error) > fs::last_write_time(target_ / kManifestName, error);
+  if (digest && (staged_digest != plan_digest || (*digest == plan_digest && !is_newer))) {
+    const Start start = claim_target(plan_digest);
+    if (start == Start::kFinished) {
+      remove_tree(directory_);
+      lock_.reset();
+    }
+    return start;
   }
-  lock_.emplace(directory_);
-  std::set<fs::path> folders;
-  for (const std::string& file : files)
-    for (fs::path folder = fs::path(file).parent_path(); !folder.empty(); folder = folder.parent_path())
-      folders.insert(directory_ / folder);
-  for (const fs::path& folder : folders) {  // a folder sorts before what is in it
-    if (::mkdir(folder.c_str(), 0777) != 0) io_error(folder, "create the directory", errno);
-    folders_.push_back(folder);
+  if (options_.resume) {
+    if (staged_digest != plan_digest)
+      refuse_plan(directory_, "is a finished target not yet in place", staged_digest, plan_digest, kDiscard);
+    if (!target_exists_ || options_.overwrite) return Start::kPublish;
+    return claim_target(plan_digest);
   }
+  if (options_.overwrite) return Start::kNothing;
+  refuse(ErrorCode::kExists, directory_,
+         "is a finished target that was not put in place; --resume does that, --overwrite discards it");
+}
+
+Start Staging::claim_unfinished(const std::string& plan_digest) {
+  if (options_.resume) {
+    if (target_exists_ && !options_.overwrite) return claim_target(plan_digest);
+    const std::optional<std::string> digest = journal_plan_digest(directory_);
+    if (!digest) return Start::kNothing;  // ended before its journal was there
+    if (*digest != plan_digest) refuse_plan(directory_, "was left by a run", *digest, plan_digest, kDiscard);
+    return Start::kContinue;
+  }
+  if (options_.overwrite) return Start::kNothing;
+  refuse(ErrorCode::kExists, directory_,
+         "was left by a run that did not finish; --resume continues it, --overwrite discards it");
+}
+
+void Staging::create(const std::vector<std::string>& files) {
+  if (!lock_) {
+    if (::mkdir(directory_.c_str(), 0777) != 0) {
+      if (errno == EEXIST) refuse(ErrorCode::kExists, directory_, "is in use by another run");
+      io_error(directory_, "create the directory", errno);
+    }
+    lock_.emplace(directory_, LOCK_EX);
+  }
+  const std::set<fs::path> folders = folders_of(files);
+  const std::set<fs::path> names(files.begin(), files.end());
+  remove_others(directory_, [&](const fs::path& path, fs::file_type type) {
+    if (start_ != Start::kContinue) return false;
+    if (type == fs::file_type::directory) return folders.contains(path);
+    return type == fs::file_type::regular && (names.contains(path) || is_staging_name(path.string()));
+  });
+  for (const fs::path& folder : folders)
+    if (::mkdir((directory_ / folder).c_str(), 0777) != 0 && errno != EEXIST)
+      io_error(directory_ / folder, "create the directory", errno);
+  lock_->change(LOCK_SH);
+}
+
+void Staging::join() {
+  if (!lock_) lock_.emplace(directory_, LOCK_SH);
 }
 
 void Staging::publish() {
-  for (const fs::path& folder : folders_) sync_directory(folder);
+  remove_journals(directory_);
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(directory_, error), end; !error && it != end; it.increment(error))
+    if (it->is_directory()) sync_directory(it->path());
+  if (error) io_error(directory_, "list", error.value());
   sync_directory(directory_);
   if (target_exists_) {
     replace_old();
@@ -143,10 +262,21 @@ void Staging::replace_old() {
   // This file system cannot exchange: for an instant the old target is at TARGET.old.
   fs::path old = target_;
   old += ".old";
+  std::error_code error;
+  if (fs::exists(fs::symlink_status(old, error)))
+    refuse(ErrorCode::kExists, old,
+           "is in the way of replacing the target; move it away and run again with --resume --overwrite");
   move_directory(target_, old);
   move_directory(directory_, target_);
   sync_directory(target_.parent_path());
   remove_tree(old);
+}
+
+void write_manifest(const fs::path& directory, std::string_view text) {
+  const fs::path made = scratch_path(directory, 0);
+  write_text(made, text);
+  if (::rename(made.c_str(), (directory / kManifestName).c_str()) != 0)
+    io_error(directory / kManifestName, "rename the manifest to it", errno);
 }
 
 }  // namespace reshard::pipeline

@@ -3,10 +3,14 @@
 // into place when it is complete. A directory under the target's own name is finished or an old one, at any instant
 // (interface section 3).
 //
-// All of this is done by one process of a run.
+//   TARGET.partial/journal, journal.*   what is written already (journal.hpp)
+//   TARGET.partial/reshard.json         the manifest; its presence makes the directory a finished target
+//
+// All of this is done by process 0 of a run, but for `join`.
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reshard/base/file.hpp"
@@ -16,18 +20,39 @@ namespace reshard::pipeline {
 /// Name of the manifest in a finished target. A directory without it is no finished target.
 inline constexpr const char* kManifestName = "reshard.json";
 
+/// What a run may do with what is there.
+struct StagingOptions {
+  bool overwrite = false;
+  bool resume = false;
+};
+
+/// Where a run begins.
+enum class Start {
+  kNothing,   ///< at the first byte
+  kContinue,  ///< where an earlier run of the same plan was ended
+  kPublish,   ///< an earlier run has written everything: only put it in place
+  kFinished,  ///< the target is that of this plan already: nothing is to do
+};
+
 class Staging {
  public:
-  /// Checks places: the target must not exist or be an empty directory (kExists, unless `overwrite`); source and target
-  /// are not the same place nor one inside the other, also through links; the folder above the target exists (kUsage).
-  /// Nothing is changed.
-  Staging(const fs::path& source, const fs::path& target, bool overwrite);
+  /// Checks places: the target must not exist or be an empty directory (kExists, unless an option speaks of it);
+  /// source and target are not the same place nor one inside the other, also through links; the folder above the target
+  /// exists (kUsage). Nothing is changed.
+  Staging(const fs::path& source, const fs::path& target, StagingOptions options);
 
-  /// Creates and locks TARGET.partial. Errors: kExists where it is in use by another run, or was left by one (unless
-  /// `overwrite`, which discards it), kIo.
+  /// Locks a TARGET.partial that is there and decides what becomes of it. Nothing is changed but in one case: beside a
+  /// finished target of this plan the old one, left by a run that ended during the exchange, is removed. Errors:
+  /// kExists where it is in use by another run, of another plan, or no option says what to do with it.
+  Start claim(const std::string& plan_digest);
+  /// After claim: an empty and locked TARGET.partial with the folders of `files`, or, to continue, one that holds
+  /// nothing but those of `files` that are there, and journals. Errors: kExists, kIo.
   void create(const std::vector<std::string>& files);
-  /// Makes directory and target durable and puts the target in place; with `overwrite` an old one is exchanged and then
-  /// removed.
+  /// After create, on every process: each holds the lock, so that the directory stays locked until the last of them
+  /// ends. Errors: kExists.
+  void join();
+  /// Makes the directory durable, with neither journals nor anything else of a run in it, and puts it in place of the
+  /// target; an old one is exchanged and then removed. The manifest is there, all files are on disk.
   void publish();
 
   /// TARGET.partial
@@ -35,23 +60,34 @@ class Staging {
   const fs::path& target() const { return target_; }
 
  private:
-  void lock();
+  /// Owns the descriptor that holds the lock.
+  struct Lock {
+    /// `operation`: LOCK_EX or LOCK_SH. Errors: kExists where another run has it, kIo.
+    Lock(const fs::path& directory, int operation);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+    void change(int operation) const;
+
+    fs::path directory;
+    int descriptor = -1;
+  };
+
+  Start claim_complete(const std::string& plan_digest, const std::string& staged_digest);
+  Start claim_unfinished(const std::string& plan_digest);
+  /// Of a target that is there and may not be replaced.
+  Start claim_target(const std::string& plan_digest) const;
   void replace_old();
 
   fs::path target_;
   fs::path directory_;
-  bool overwrite_;
+  StagingOptions options_;
   bool target_exists_ = false;  ///< with something in it
-  std::vector<fs::path> folders_;
-  /// Owns the descriptor that holds the lock.
-  struct Lock {
-    explicit Lock(const fs::path& directory);
-    ~Lock();
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
-    int descriptor = -1;
-  };
+  Start start_ = Start::kNothing;
   std::optional<Lock> lock_;
 };
+
+/// Puts the manifest into the staging directory, flushed, in one step: it is there whole or not at all.
+void write_manifest(const fs::path& directory, std::string_view text);
 
 }  // namespace reshard::pipeline

@@ -8,6 +8,7 @@
 #include "reshard/base/checked.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/format/safetensors/index.hpp"
+#include "reshard/pipeline/journal.hpp"
 #include "reshard/pipeline/rank_files.hpp"
 
 namespace reshard::pipeline {
@@ -85,6 +86,26 @@ std::vector<std::vector<std::size_t>> numbered_set(const planner::BoundPlan& bou
 std::vector<std::string> axes_text(const layout::Mesh& mesh) {
   std::vector<std::string> out;
   for (const layout::Axis& axis : mesh.axes()) out.push_back(fmt::format("{}={}", axis.name, axis.size));
+  return out;
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> FileClass::tensor_ranges() const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> out;
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    if (const std::int64_t bytes = tensor_bytes_of(content.tensors[i]); bytes > 0)
+      out.emplace_back(layout.offsets[i], layout.offsets[i] + bytes);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> FileClass::header_ranges() const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> out;
+  std::int64_t at = 0;
+  for (const auto& [begin, end] : tensor_ranges()) {
+    if (at < begin) out.emplace_back(at, begin);
+    at = end;
+  }
+  if (at < layout.bytes) out.emplace_back(at, layout.bytes);
   return out;
 }
 
@@ -168,6 +189,8 @@ TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& 
   const std::vector<std::vector<std::size_t>> by_layout = tensors_by_layout(bound);
   for (Index rank = 0; rank < ranks; ++rank) {
     const std::string name = names.of(rank);
+    if (is_staging_name(name))
+      refuse(fmt::format("'files' gives {} to rank {}: the run keeps names like this for its journal", name, rank));
     const auto [file, new_file] = file_numbers.try_emplace(name, out.files.size());
     out.file_of_rank.push_back(file->second);
     if (!new_file) {

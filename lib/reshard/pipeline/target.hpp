@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshard/format/format.hpp"
@@ -20,6 +21,11 @@ struct FileClass {
   std::vector<std::size_t> tensors;  ///< numbers in BoundPlan::tensors, in order
   format::NewFile content;           ///< without `rank`
   format::FileLayout layout;         ///< offsets as in `tensors`
+
+  /// [begin, end) of every tensor that has bytes, in order. All else in the file is written when it is created.
+  std::vector<std::pair<std::int64_t, std::int64_t>> tensor_ranges() const;
+  /// What lies before, between and behind them.
+  std::vector<std::pair<std::int64_t, std::int64_t>> header_ranges() const;
 };
 
 struct TargetFile {
@@ -38,6 +44,7 @@ struct TargetFiles {
   std::string index_name;                   ///< of a numbered set; else empty
   std::string index_text;
 
+  const FileClass& class_of(std::size_t file) const { return classes[files[file].file_class]; }
   /// Bytes of all tensors as stored, padding included, a shared file once.
   std::int64_t tensor_bytes() const;
   planner::TargetMap map(int processes) const;

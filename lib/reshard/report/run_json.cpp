@@ -26,7 +26,7 @@ std::string run_json(const pipeline::PlanHeader& plan, const pipeline::RunResult
   document.member("bytes_read", dumped(result.bytes_read));
   document.member("peak_staging_bytes", dumped(result.peak_staging_bytes));
   document.member("peak_rss_bytes", dumped(result.peak_rss_bytes));
-  document.member("bytes_resumed", "0");  // every run begins from nothing
+  document.member("bytes_resumed", dumped(result.bytes_resumed));
   document.member("digests_checked", dumped(result.digests_checked));
   document.member("side_files", json_list(result.side_files));
   document.member("side_files_left", json_list(result.side_files_left));

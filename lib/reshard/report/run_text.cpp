@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "reshard/report/header_text.hpp"
 #include "reshard/report/run_report.hpp"
@@ -37,10 +38,26 @@ std::string stages_text(const pipeline::RunResult& result) {
   return out + " seconds of the slowest process, its threads summed";
 }
 
+/// Of a run that had nothing to write; empty for others.
+std::string_view done_text(pipeline::Start start) {
+  switch (start) {
+    case pipeline::Start::kNothing:
+    case pipeline::Start::kContinue:
+      return "";
+    case pipeline::Start::kPublish:
+      return "was put in place: an earlier run had written all of it";
+    case pipeline::Start::kFinished:
+      return "is finished already, from an earlier run of this plan: nothing was done";
+  }
+  internal_error("a start without a text");
+}
+
 }  // namespace
 
 std::string run_text(const pipeline::PlanHeader& plan, const pipeline::RunResult& result) {
   const pipeline::PlanTotals& totals = plan.totals;
+  if (const std::string_view done = done_text(result.start); !done.empty())
+    return fmt::format("{} {}\n", escaped(result.target.string()), done) + sides_text(plan);
   std::string out =
       fmt::format("{} written to {}\n", count_text(totals.tensors, "tensor"), escaped(result.target.string()));
   out += sides_text(plan);
@@ -53,6 +70,9 @@ std::string run_text(const pipeline::PlanHeader& plan, const pipeline::RunResult
   written += fmt::format("; {} read", bytes_text(read));
   if (totals.bytes_exchanged != 0) written += fmt::format(", {} between processes", bytes_text(totals.bytes_exchanged));
   out += labelled("wrote", written);
+  if (result.bytes_resumed != 0)
+    out += labelled("resumed", bytes_text(result.bytes_resumed) +
+                                   " of them were there from an earlier run: read, checked and not written again");
   out += labelled("processes", fmt::format("{}", plan.processes));
   out += transport_text(plan);
   out += labelled("stages", stages_text(result));

@@ -43,6 +43,13 @@ TEST_CASE("pieces in any order join to the digest of the whole") {
   CHECK(crc64::finish(sum, static_cast<std::int64_t>(whole.size())) == crc64::digest(all));
 }
 
+TEST_CASE("the raw register of a piece follows from its digest and length") {
+  for (const std::size_t n : {0U, 1U, 9U, 1000U}) {
+    const std::vector<std::byte> piece = noise(n);
+    CHECK(crc64::unfinish(crc64::digest(piece), static_cast<std::int64_t>(n)) == crc64::raw(0, piece));
+  }
+}
+
 TEST_CASE("a shift is the register after that many zero bytes") {
   const std::vector<std::byte> piece = noise(33);
   for (const std::int64_t zeros : {0, 1, 2, 7, 8, 255, 256, 4095, 100000}) {

@@ -7,7 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +19,21 @@
 
 using namespace reshard;
 using pipeline::Staging;
+using pipeline::StagingOptions;
+using pipeline::Start;
 using test::code_of;
 
 namespace {
+
+constexpr const char* kDigest = "00000000000000aa";
+constexpr const char* kOther = "00000000000000bb";
+
+/// The least manifest that names a plan digest.
+std::string manifest(const std::string& plan_digest) {
+  return R"({"schema": "reshard.manifest", "version": 1, "tool": "t", "plan_digest": ")" + plan_digest +
+         R"(", "format": "safetensors", "axes": [], "ranks": null, "views": {}, "files": "f", "placements": [],
+           "tensors": {}, "file_list": {}})";
+}
 
 void put(const fs::path& path, const std::string& text = "x") {
   fs::create_directories(path.parent_path());
@@ -35,18 +50,46 @@ struct Place {
   Place() { put(source / "model.safetensors"); }
 
   std::string refusal(const fs::path& other_source, const fs::path& other_target, bool overwrite = false) const {
-    return code_of([&] { Staging(other_source, other_target, overwrite); });
+    return code_of([&] { Staging(other_source, other_target, {overwrite}); });
   }
   std::string create(bool overwrite) const {
-    return code_of([&] { Staging(source, target, overwrite).create({"f"}); });
+    return code_of([&] {
+      Staging staging(source, target, {overwrite});
+      staging.claim(kDigest);
+      staging.create({"f"});
+    });
+  }
+  /// Where a run of the plan kDigest begins, in a word; the code where it is refused.
+  std::string claim(StagingOptions options) const {
+    Start start = Start::kNothing;
+    const std::string code = code_of([&] { start = Staging(source, target, options).claim(kDigest); });
+    if (code != "accepted") return code;
+    switch (start) {
+      case Start::kNothing:
+        return "nothing";
+      case Start::kContinue:
+        return "continue";
+      case Start::kPublish:
+        return "publish";
+      case Start::kFinished:
+        return "finished";
+    }
+    return "";
   }
   /// A whole run: its one file holds `text`.
   void publish(const std::string& text, bool overwrite) const {
-    Staging staging(source, target, overwrite);
+    Staging staging(source, target, {overwrite});
+    staging.claim(kDigest);
     staging.create({"f"});
     put(staging.directory() / "f", text);
-    put(staging.directory() / pipeline::kManifestName);
+    pipeline::write_manifest(staging.directory(), manifest(kDigest));
     staging.publish();
+  }
+  /// A directory as a run leaves it, with a manifest where it was finished.
+  static void leave(const fs::path& directory, const char* journal, const char* finished, const std::string& text) {
+    put(directory / "f", text);
+    if (journal != nullptr) put(directory / "journal", std::string("reshard journal 1 ") + journal + "\n");
+    if (finished != nullptr) put(directory / pipeline::kManifestName, manifest(finished));
   }
   std::string content() const {
     std::string out;
@@ -135,7 +178,8 @@ TEST_CASE("the old target is whole until the new one is complete") {
   const Place place;
   place.publish("old", false);
   {
-    Staging staging(place.source, place.target, true);
+    Staging staging(place.source, place.target, {true});
+    staging.claim(kDigest);
     staging.create({"f"});
     put(staging.directory() / "f", "new");
     CHECK(place.content() == "old");
@@ -146,7 +190,8 @@ TEST_CASE("the old target is whole until the new one is complete") {
 
 TEST_CASE("folders of files are made in the staging directory") {
   const Place place;
-  Staging staging(place.source, place.target, false);
+  Staging staging(place.source, place.target, {});
+  staging.claim(kDigest);
   staging.create({"a/b/one", "a/two", "three"});
   CHECK(fs::is_directory(staging.directory() / "a" / "b"));
   staging.publish();
@@ -165,8 +210,7 @@ TEST_CASE("what a run that did not finish has left is refused, and discarded wit
 TEST_CASE("an old target that a kill has left during the exchange is removed by the next run") {
   const Place place;
   place.publish("new", false);
-  put(place.partial / pipeline::kManifestName);
-  put(place.partial / "f", "old");
+  Place::leave(place.partial, nullptr, kOther, "old");
   SUBCASE("a run that replaces the target") {
     place.publish("newer", true);
   }
@@ -178,6 +222,125 @@ TEST_CASE("an old target that a kill has left during the exchange is removed by 
   }
   CHECK(place.content() == "newer");
   CHECK(place.names() == std::vector<std::string>{"source", "target"});
+}
+
+TEST_CASE("what becomes of a target and of TARGET.partial") {
+  struct Case {
+    const char* what;
+    const char* staged_journal;  ///< plan digest; null where there is none
+    const char* staged_manifest;
+    const char* target_manifest;  ///< null: no target
+    const char* neither;
+    const char* resume;
+    const char* overwrite;
+    const char* both;
+  };
+  constexpr const char* kRefused = "E_EXISTS";
+  const std::vector<Case> cases = {
+      {"unfinished, of this plan", kDigest, nullptr, nullptr, kRefused, "continue", "nothing", "continue"},
+      {"unfinished, of another plan", kOther, nullptr, nullptr, kRefused, kRefused, "nothing", kRefused},
+      {"ended before its journal", nullptr, nullptr, nullptr, kRefused, "nothing", "nothing", "nothing"},
+      {"finished, not in place", kDigest, kDigest, nullptr, kRefused, "publish", "nothing", "publish"},
+      {"finished, not in place, journals removed", nullptr, kDigest, nullptr, kRefused, "publish", "nothing",
+       "publish"},
+      {"finished, of another plan", nullptr, kOther, nullptr, kRefused, kRefused, "nothing", kRefused},
+      {"unfinished beside a target of this plan", kDigest, nullptr, kDigest, kRefused, "finished", "nothing",
+       "continue"},
+      {"unfinished beside another target", kDigest, nullptr, kOther, kRefused, kRefused, "nothing", "continue"},
+      {"finished beside another target", nullptr, kDigest, kOther, kRefused, kRefused, "nothing", "publish"},
+      {"the old one beside the new one", nullptr, kOther, kDigest, kRefused, "finished", "nothing", "finished"},
+      {"an old one beside another target", nullptr, kOther, kOther, kRefused, kRefused, "nothing", "nothing"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.what);
+    const auto found = [&](StagingOptions options) {
+      const Place place;
+      Place::leave(place.partial, c.staged_journal, c.staged_manifest, "staged");
+      if (c.target_manifest != nullptr) Place::leave(place.target, nullptr, c.target_manifest, "target");
+      const std::string out = place.claim(options);
+      if (c.target_manifest != nullptr) CHECK(place.content() == "target");
+      return out;
+    };
+    CHECK(found({false, false}) == c.neither);
+    CHECK(found({false, true}) == c.resume);
+    CHECK(found({true, false}) == c.overwrite);
+    CHECK(found({true, true}) == c.both);
+  }
+}
+
+TEST_CASE("a target alone: finished of this plan it stays as it is, any other is in the way") {
+  const auto found = [](const char* finished, StagingOptions options) {
+    const Place place;
+    Place::leave(place.target, nullptr, finished, "target");
+    return place.claim(options);
+  };
+  CHECK(found(kDigest, {false, true}) == "finished");
+  CHECK(found(kDigest, {true, true}) == "finished");
+  CHECK(found(kDigest, {true, false}) == "nothing");
+  CHECK(found(kOther, {false, true}) == "E_EXISTS");
+  CHECK(found(kOther, {true, true}) == "nothing");
+  CHECK(found(nullptr, {false, true}) == "E_EXISTS");
+  CHECK(found(nullptr, {true, true}) == "nothing");
+  const Place nothing;
+  CHECK(nothing.claim({false, true}) == "nothing");
+}
+
+TEST_CASE("of two finished directories of one plan the one that was finished last is the new one") {
+  const auto written = [](const fs::path& directory, int hour) {
+    fs::last_write_time(directory / pipeline::kManifestName, fs::file_time_type(std::chrono::hours(hour)));
+  };
+  for (const bool staged_is_new : {false, true}) {
+    const Place place;
+    Place::leave(place.partial, nullptr, kDigest, "staged");
+    Place::leave(place.target, nullptr, kDigest, "target");
+    written(place.partial, staged_is_new ? 3 : 1);
+    written(place.target, 2);
+    CHECK(place.claim({true, true}) == (staged_is_new ? "publish" : "finished"));
+    CHECK(place.content() == "target");
+    CHECK(fs::exists(place.partial) == staged_is_new);
+  }
+}
+
+TEST_CASE("a staging directory that is continued holds the run's files and journals alone") {
+  const Place place;
+  Place::leave(place.partial, kDigest, nullptr, "first");
+  put(place.partial / "journal.1", "x");
+  put(place.partial / "config.json");
+  put(place.partial / "a" / "stale");
+  put(place.partial / "a" / "g");
+  put(place.partial / "stale" / "f");
+  fs::create_directory_symlink(place.source, place.partial / "link");
+  fs::create_symlink(place.source / "model.safetensors", place.partial / "h");
+  {
+    Staging staging(place.source, place.target, {false, true});
+    CHECK(staging.claim(kDigest) == Start::kContinue);
+    staging.create({"f", "a/g", "h"});
+    std::vector<std::string> left;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(place.partial))
+      left.push_back(entry.path().lexically_relative(place.partial).string());
+    std::sort(left.begin(), left.end());
+    CHECK(left == std::vector<std::string>{"a", "a/g", "f", "journal", "journal.1"});
+    pipeline::write_manifest(staging.directory(), manifest(kDigest));
+    staging.publish();
+  }
+  CHECK(place.content() == "first");
+  CHECK_FALSE(fs::exists(place.target / "journal"));
+  CHECK_FALSE(fs::exists(place.target / "journal.1"));
+  CHECK(fs::exists(place.source / "model.safetensors"));
+  CHECK(place.names() == std::vector<std::string>{"source", "target"});
+}
+
+TEST_CASE("the staging directory is locked until the last process of its run ends") {
+  const Place place;
+  std::optional<Staging> first(std::in_place, place.source, place.target, StagingOptions{});
+  Staging second(place.source, place.target, {});
+  first->claim(kDigest);
+  first->create({"f"});
+  first->join();
+  second.join();
+  CHECK(place.claim({true, true}) == "E_EXISTS");
+  first.reset();
+  CHECK(place.claim({true, true}) == "E_EXISTS");
 }
 
 TEST_CASE("something else of that name is left alone") {
@@ -200,7 +363,8 @@ TEST_CASE("a second run of the same target is refused while the first lives, and
   const pid_t other = ::fork();
   if (other == 0) {
     // The first run, in a process of its own, until it is killed.
-    Staging staging(place.source, place.target, false);
+    Staging staging(place.source, place.target, {});
+    staging.claim(kDigest);
     staging.create({"f"});
     if (::write(ready[1], "x", 1) != 1) ::_exit(1);
     for (;;) ::pause();
