@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <map>
+#include <thread>
 
 #include "reshard/base/error.hpp"
 #include "reshard/format/hdf5/hdf5.hpp"
@@ -13,6 +15,8 @@
 
 namespace reshard::app {
 namespace {
+
+constexpr int kMostThreads = 8;
 
 [[noreturn]] void usage_error(std::string message) {
   throw Error(Issue{ErrorCode::kUsage, "", "", std::move(message)});
@@ -107,6 +111,11 @@ pipeline::Formats known_formats() {
   formats.push_back(format::make_hdf5("/proc/self/exe"));
   formats.push_back(format::make_safetensors());
   return pipeline::Formats(std::move(formats));
+}
+
+int default_threads(const MpiEnvironment& mpi) {
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return std::clamp(cores / mpi.local_processes(), 1, kMostThreads);
 }
 
 }  // namespace reshard::app

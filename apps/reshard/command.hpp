@@ -47,6 +47,9 @@ void print_result(const CommonOptions& options, const std::string& text);
 
 pipeline::Formats known_formats();
 
+/// The node's cores shared among its processes, at most 8.
+int default_threads(const MpiEnvironment& mpi);
+
 /// A command: its options in the parser, and what it does. Returns an exit code.
 class Command {
  public:
@@ -59,5 +62,6 @@ class Command {
 std::unique_ptr<Command> run_command(CLI::App& app, const std::string& version);
 std::unique_ptr<Command> plan_command(CLI::App& app);
 std::unique_ptr<Command> inspect_command(CLI::App& app);
+std::unique_ptr<Command> verify_command(CLI::App& app);
 
 }  // namespace reshard::app

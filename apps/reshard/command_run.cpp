@@ -1,8 +1,3 @@
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <thread>
-
 #include "command.hpp"
 #include "progress.hpp"
 #include "reshard/pipeline/plan_summary.hpp"
@@ -13,8 +8,6 @@
 
 namespace reshard::app {
 namespace {
-
-constexpr int kMostThreads = 8;
 
 class RunCommand : public Command {
  public:
@@ -30,6 +23,7 @@ class RunCommand : public Command {
     parser_->add_flag("--copy-side-files", copy_side_files_,
                       "Copy config.json, tokenizer and other small files beside the tensors (up to 64 MiB each)");
     parser_->add_flag("--check-replicas", check_replicas_, "Read all copies in the source and require equal bytes");
+    parser_->add_flag("--verify", verify_, "After writing, read the target's files again and compare digests");
     parser_->footer("Example:\n  mpirun -n 2 reshard run plan.yaml --source llama-tp2 --target llama-tp4");
   }
 
@@ -41,11 +35,12 @@ class RunCommand : public Command {
     pipeline::RunOptions options;
     options.prepare = prepare_options(planning_, common);
     options.prepare.processes = communicator.size();
-    options.prepare.threads = threads_ > 0 ? threads_ : default_threads(mpi.local_processes());
+    options.prepare.threads = threads_ > 0 ? threads_ : default_threads(mpi);
     if (!planning_.target.empty()) options.target = planning_.target;
     options.overwrite = overwrite_;
     options.copy_side_files = copy_side_files_;
     options.check_replicas = check_replicas_;
+    options.verify = verify_;
     options.tool = "reshard " + version_;
     options.interrupted = catch_signals();
     const std::unique_ptr<pipeline::Hooks> hooks = test_hooks(communicator.rank());
@@ -67,11 +62,6 @@ class RunCommand : public Command {
   }
 
  private:
-  static int default_threads(int local_processes) {
-    const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-    return std::clamp(cores / local_processes, 1, kMostThreads);
-  }
-
   CLI::App* parser_;
   std::string version_;
   PlanningOptions planning_;
@@ -79,6 +69,7 @@ class RunCommand : public Command {
   bool overwrite_ = false;
   bool copy_side_files_ = false;
   bool check_replicas_ = false;
+  bool verify_ = false;
 };
 
 }  // namespace

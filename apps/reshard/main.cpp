@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char* kFooter = R"(Exit codes:
   0  done
+  1  compared or verified, and different
   2  usage; target exists or is locked; places overlap; plan file cannot be opened
   3  the plan is wrong on its own
   4  the checkpoint is wrong, or plan and checkpoint disagree
@@ -62,6 +63,7 @@ int run_command_line(int argc, char** argv) {
   commands.push_back(app::run_command(app, RESHARD_VERSION));
   commands.push_back(app::plan_command(app));
   commands.push_back(app::inspect_command(app));
+  commands.push_back(app::verify_command(app));
 
   MpiEnvironment mpi(argc, argv);
   exchange::Communicator& communicator = mpi.communicator();

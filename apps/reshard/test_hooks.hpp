@@ -1,6 +1,6 @@
 #pragma once
 // RESHARD_TEST_FLIP=STAGE:TENSOR:NUMBER:PROCESS flips one byte in the NUMBER-th buffer (from 0) of that tensor that
-// passes STAGE (read, packed, received, unpacked) on that process. For tests of the digests only.
+// passes STAGE (read, packed, received, unpacked, readback) on that process. For tests of the digests only.
 
 #include <memory>
 
