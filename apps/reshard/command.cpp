@@ -98,7 +98,7 @@ pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const 
 
 pipeline::Log log_of(const CommonOptions& common, bool first) {
   if (!common.verbose || !first) return [](std::string_view) {};
-  return [](std::string_view line) { fmt::print(stderr, "reshard: {}\n", escaped(line)); };
+  return [](std::string_view line) { std::fputs(fmt::format("reshard: {}\n", escaped(line)).c_str(), stderr); };
 }
 
 int default_threads(int local_processes) {

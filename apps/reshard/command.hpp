@@ -53,6 +53,7 @@ inline constexpr int kMostThreads = 1024;
 /// What stands below a command's --help: an example and the exit codes.
 inline constexpr const char* kExitCodes = R"(Exit codes:
   0  done
+  1  compared or verified, and different
   2  usage; target exists or is locked; places overlap; plan file cannot be opened
   3  the plan is wrong on its own
   4  the checkpoint is wrong, or plan and checkpoint disagree
@@ -80,5 +81,6 @@ class Command {
 std::unique_ptr<Command> run_command(CLI::App& app, const std::string& version);
 std::unique_ptr<Command> plan_command(CLI::App& app);
 std::unique_ptr<Command> inspect_command(CLI::App& app);
+std::unique_ptr<Command> verify_command(CLI::App& app);
 
 }  // namespace reshard::app

@@ -1,4 +1,4 @@
-#include <fmt/format.h>
+#include <cstdio>
 
 #include "command.hpp"
 #include "progress.hpp"
@@ -31,6 +31,7 @@ class RunCommand : public Command {
     parser_->add_flag("--copy-side-files", copy_side_files_,
                       "Copy config.json, tokenizer and other small files beside the tensors (up to 64 MiB each)");
     parser_->add_flag("--check-replicas", check_replicas_, "Read all copies in the source and require equal bytes");
+    parser_->add_flag("--verify", verify_, "After writing, read the target's files again and compare digests");
     add_footer(*parser_, "mpirun -n 2 reshard run plan.yaml --source llama-tp2 --target llama-tp4");
   }
 
@@ -48,6 +49,7 @@ class RunCommand : public Command {
     options.staging = staging_;
     options.copy_side_files = copy_side_files_;
     options.check_replicas = check_replicas_;
+    options.verify = verify_;
     options.tool = "reshard " + version_;
     options.interrupted = catch_signals();
     const std::unique_ptr<pipeline::Hooks> hooks = test_hooks(communicator.rank());
@@ -64,7 +66,7 @@ class RunCommand : public Command {
     if (!first) return 0;
     const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
     if (common.report == Report::kText && !common.quiet)
-      fmt::print(stderr, "{}", report::warnings_text(header.warnings));
+      std::fputs(report::warnings_text(header.warnings).c_str(), stderr);
     print_result(common,
                  common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
     return 0;
@@ -78,6 +80,7 @@ class RunCommand : public Command {
   pipeline::StagingOptions staging_;
   bool copy_side_files_ = false;
   bool check_replicas_ = false;
+  bool verify_ = false;
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ pipeline::BufferStage stage_of(const std::string& text) {
   if (text == "packed") return pipeline::BufferStage::kPacked;
   if (text == "received") return pipeline::BufferStage::kReceived;
   if (text == "unpacked") return pipeline::BufferStage::kUnpacked;
+  if (text == "readback") return pipeline::BufferStage::kReadBack;
   throw Error(Issue{ErrorCode::kUsage, "RESHARD_TEST_FLIP, RESHARD_TEST_SIGNAL", "", "unknown stage '" + text + "'"});
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // RESHARD_TEST_FLIP=STAGE:TENSOR:NUMBER:PROCESS flips one byte in the NUMBER-th buffer (from 0) of that tensor that
-// passes STAGE (read, packed, received, unpacked) on that process: for tests of the digests only.
+// passes STAGE (read, packed, received, unpacked, readback) on that process: for tests of the digests only.
 // RESHARD_TEST_SIGNAL=SIGNAL:STAGE:TENSOR:NUMBER:PROCESS sends that process the signal (a number) there, before the
 // buffer goes on: for tests of runs that end halfway.
 

@@ -133,6 +133,10 @@ void File::sync() const {
     if (errno != EINTR) io_error(path_, "flush to disk", errno);
 }
 
+void File::forget_cached() const {
+  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 std::int64_t File::size() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) io_error(path_, "stat", errno);

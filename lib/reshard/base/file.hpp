@@ -41,6 +41,8 @@ class File {
   void resize(std::int64_t bytes) const;
   /// Data and metadata on disk. An error is final: it is never retried.
   void sync() const;
+  /// Asks the system to read the file from its disk again next time, not from memory. What is not yet flushed stays.
+  void forget_cached() const;
   std::int64_t size() const;
   /// Closes and reports what close() says (a full disk may speak only here).
   void close();

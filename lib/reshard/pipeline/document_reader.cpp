@@ -14,8 +14,8 @@ constexpr std::int64_t kVersion = 1;
 
 }  // namespace
 
-Value DocumentReader::document(std::int64_t limit_bytes) const {
-  Value root = parse_json(read_text(path_, limit_bytes), path_.string());
+Value DocumentReader::document(std::string_view json) const {
+  Value root = parse_json(json, path_.string());
   const Value* const schema = root.find("schema");
   if (schema == nullptr || !schema->is_string() || schema->string() != kind_.schema)
     refuse("", fmt::format("is no {}: its 'schema' is not \"{}\"", kind_.whole, kind_.schema));

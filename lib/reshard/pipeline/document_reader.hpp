@@ -25,8 +25,8 @@ class DocumentReader {
  protected:
   DocumentReader(fs::path path, DocumentKind kind) : path_(std::move(path)), kind_(kind) {}
 
-  /// The whole document. Errors: kFormat (larger than the limit, another schema or version), those of parse_json.
-  Value document(std::int64_t limit_bytes) const;
+  /// The whole document. Errors: kFormat (another schema or version), those of parse_json.
+  Value document(std::string_view json) const;
 
   [[noreturn]] void refuse(const std::string& tensor, std::string message) const;
   [[noreturn]] void refuse_kind(const std::string& tensor, std::string_view key, const Value& found,

@@ -13,6 +13,7 @@ enum class BufferStage {
   kPacked,    ///< packed for another process
   kReceived,  ///< as it came from another process
   kUnpacked,  ///< about to be digested and handed to the write call
+  kReadBack,  ///< as read from a finished file, before its digest is taken
 };
 
 class Hooks {

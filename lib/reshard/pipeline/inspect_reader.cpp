@@ -21,7 +21,7 @@ class InspectReader : DocumentReader {
   explicit InspectReader(const fs::path& path) : DocumentReader(path, kKind) {}
 
   Inspection read() && {
-    const Value root = document(kReportBytes);
+    const Value root = document(read_text(path_, kReportBytes));
     check_keys(root, "", "", {"schema", "version", "format", "ranks", "axes", "files", "bytes", "tensors", "warnings"});
     out_.format = text(root, "format");
     out_.ranks = number(root, "ranks");

@@ -19,14 +19,15 @@ constexpr std::int64_t kRowReadBytes = std::int64_t{32} << 10;
 
 }  // namespace
 
+void check_interrupted(const volatile std::sig_atomic_t* interrupted, std::string_view kept) {
+  if (interrupted == nullptr || *interrupted == 0) return;
+  const int signal = *interrupted;
+  throw Error(static_cast<Exit>(128 + signal),
+              {Issue{ErrorCode::kInterrupted, "", "", fmt::format("ended by signal {}; {}", signal, kept)}});
+}
+
 void check_interrupted(const Job& job) {
-  if (job.interrupted == nullptr || *job.interrupted == 0) return;
-  const int signal = *job.interrupted;
-  throw Error(
-      static_cast<Exit>(128 + signal),
-      {Issue{ErrorCode::kInterrupted, "", "",
-             fmt::format("ended by signal {}; what was written is kept beside the target, --resume continues it",
-                         signal)}});
+  check_interrupted(job.interrupted, "what was written is kept beside the target, --resume continues it");
 }
 
 bool reads_rows(const planner::SourcePart& part, std::int64_t element_bytes) {
@@ -38,18 +39,22 @@ std::int64_t read_bytes(const planner::SourcePart& part, std::int64_t element_by
   return elements * element_bytes;
 }
 
-void read_part(const Job& job, std::size_t tensor, const planner::SourcePart& part, std::span<std::byte> out) {
-  const std::int64_t element_bytes = job.work[tensor].source_element_bytes;
-  const SourceLocation location = job.source.locate(part.rank, job.bound.tensors[tensor].source_stored_name);
-  const StageTimer timer(job.ledger, Stage::kRead, static_cast<std::int64_t>(out.size()));
+void read_part(SourceReaders& readers, const SourceLocation& location, const planner::SourcePart& part,
+               std::int64_t element_bytes, std::span<std::byte> out) {
   if (!reads_rows(part, element_bytes)) {
-    job.readers.read(location, (part.first + part.column) * element_bytes, out);
+    readers.read(location, (part.first + part.column) * element_bytes, out);
     return;
   }
   const auto row_bytes = static_cast<std::size_t>(part.columns * element_bytes);
   for (planner::Index row = 0; row < part.rows; ++row)
-    job.readers.read(location, (part.first + row * part.row_elements + part.column) * element_bytes,
-                     out.subspan(static_cast<std::size_t>(row) * row_bytes, row_bytes));
+    readers.read(location, (part.first + row * part.row_elements + part.column) * element_bytes,
+                 out.subspan(static_cast<std::size_t>(row) * row_bytes, row_bytes));
+}
+
+void read_part(const Job& job, std::size_t tensor, const planner::SourcePart& part, std::span<std::byte> out) {
+  const SourceLocation location = job.source.locate(part.rank, job.bound.tensors[tensor].source_stored_name);
+  const StageTimer timer(job.ledger, Stage::kRead, static_cast<std::int64_t>(out.size()));
+  read_part(job.readers, location, part, job.work[tensor].source_element_bytes, out);
 }
 
 std::vector<layout::CopyBox> buffer_copies(const planner::Tile& tile, std::int64_t source_element_bytes) {

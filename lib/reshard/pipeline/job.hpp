@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -42,13 +43,17 @@ struct Job {
   std::atomic<std::int64_t>* progress_bytes = nullptr;
 };
 
-/// Throws kInterrupted (exit 128 + signal) when a signal has come.
+/// Throws kInterrupted (exit 128 + signal) when a signal has come. `interrupted`: its number, 0 before; may be null.
+/// `kept`: what is left behind.
+void check_interrupted(const volatile std::sig_atomic_t* interrupted, std::string_view kept);
 void check_interrupted(const Job& job);
 
 /// Reads one source part of a tile into `out`: the wanted columns of every row, `columns` apart, or, where rows are
 /// short, all from the first wanted element to the last, `row_elements` apart. Says which by `reads_rows`.
 bool reads_rows(const planner::SourcePart& part, std::int64_t element_bytes);
 std::int64_t read_bytes(const planner::SourcePart& part, std::int64_t element_bytes);
+void read_part(SourceReaders& readers, const SourceLocation& location, const planner::SourcePart& part,
+               std::int64_t element_bytes, std::span<std::byte> out);
 void read_part(const Job& job, std::size_t tensor, const planner::SourcePart& part, std::span<std::byte> out);
 
 /// The copies of a tile with source offsets and pitches as read_part lays its buffers out, flattened.

@@ -24,8 +24,8 @@ class ManifestReader : DocumentReader {
  public:
   explicit ManifestReader(const fs::path& path) : DocumentReader(path, kKind) { out_.path = path; }
 
-  Manifest read() && {
-    const Value root = document(kManifestBytes);
+  Manifest read(std::string_view json) && {
+    const Value root = document(json);
     check_keys(root, "", "",
                {"schema", "version", "tool", "plan_digest", "format", "axes", "ranks", "views", "files", "placements",
                 "tensors", "file_list"});
@@ -93,8 +93,12 @@ class ManifestReader : DocumentReader {
 }  // namespace
 
 Manifest read_manifest(const fs::path& path) {
+  return parse_manifest(read_text(path, kManifestBytes), path);
+}
+
+Manifest parse_manifest(std::string_view text, const fs::path& path) {
   try {
-    return ManifestReader(path).read();
+    return ManifestReader(path).read(text);
   } catch (const Error& error) {
     if (default_exit(error.issues().front().code) != Exit::kPlan && error.exit() != Exit::kPlan) throw;
     // Faults that are a plan's where a person wrote it; here a file of a checkpoint is wrong.

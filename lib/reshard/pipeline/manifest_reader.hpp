@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reshard/base/dtype.hpp"
@@ -40,6 +41,9 @@ struct Manifest {
 
 /// `path`: the manifest. Errors: kFormat naming the file and what is wrong with it; kMissing, kIo.
 Manifest read_manifest(const fs::path& path);
+
+/// The same of a text; `path`: where it is or will be. Errors: kFormat.
+Manifest parse_manifest(std::string_view text, const fs::path& path);
 
 /// The manifest of a source; nothing where `source` is a file, or a directory without one, or not there.
 std::optional<Manifest> find_manifest(const fs::path& source);

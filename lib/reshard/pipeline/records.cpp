@@ -5,13 +5,11 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "reshard/plan/canonical.hpp"
-#include "reshard/planner/binding_cuts.hpp"
-#include "reshard/planner/binding_owners.hpp"
+#include "reshard/pipeline/manifest_layouts.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -53,7 +51,7 @@ std::string shape_text(const Shape& shape) {
 class Recorder {
  public:
   Recorder(const Manifest& manifest, planner::SourceCatalog& catalog)
-      : manifest_(manifest), catalog_(catalog), presence_(manifest.side) {}
+      : manifest_(manifest), catalog_(catalog), layouts_(manifest) {}
 
   void record() {
     std::map<std::string, std::vector<Entry>> by_stored_name;
@@ -73,6 +71,7 @@ class Recorder {
     if (more_ > 0)
       issues_.add({ErrorCode::kFormat, manifest_.path.string(), "", fmt::format("{} more faults of this kind", more_)});
     issues_.throw_if_any(Exit::kCheckpoint);
+    catalog_.recorded_layouts = layouts_.take();
   }
 
  private:
@@ -142,15 +141,12 @@ class Recorder {
   /// The number of the layout of a tensor among the recorded ones. Nothing after a fault.
   std::optional<std::size_t> layout_of(const std::pair<const std::string, ManifestTensor>& entry) {
     const ManifestTensor& tensor = entry.second;
-    const auto [known, added] =
-        layouts_.try_emplace({tensor.placement, tensor.shape}, catalog_.recorded_layouts.size());
-    if (!added) return known->second;
     try {
-      add_layout(manifest_.placements[tensor.placement], tensor.shape);
-      return known->second;
+      const std::size_t number = layouts_.number_of(tensor);
+      if (number == runs_.size()) runs_.push_back(runs_of(layouts_[number].layout));
+      return number;
     } catch (const Error& error) {
       if (error.issues().front().code == ErrorCode::kInternal) throw;
-      layouts_.erase(known);
       add(ErrorCode::kFormat, entry.first,
           fmt::format("has the shape {}, which its placement {} cannot cut: {}", shape_text(tensor.shape),
                       tensor.placement, error.issues().front().message));
@@ -158,37 +154,19 @@ class Recorder {
     }
   }
 
-  void add_layout(const plan::Placement& placement, const Shape& shape) {
-    planner::RecordedLayout out;
-    std::set<std::string> axes;
-    std::vector<planner::BoundOwner> owners;
-    for (const plan::OwnerRule& owner : placement.owners) {
-      owners.push_back(planner::owner_coordinates(owner, {}));
-      if (owner.axis_size > 1) axes.insert(owner.axis);
-    }
-    const layout::TensorCut cut{planner::cuts_by_position(placement.shard, shape.size()),
-                                presence_.ranks(placement.view, owners)};
-    for (const layout::DimCut& dim : cut.dims)
-      for (const layout::Level& level : dim.levels)
-        if (level.axis_size > 1) axes.insert(level.axis);
-    out.layout = layout::lay_out(shape, cut, manifest_.side.mesh_of(placement.view));
-    out.text = canonical_json(plan::placement_value(placement));
-    out.axes.assign(axes.begin(), axes.end());
-
+  static std::vector<StoredRun> runs_of(const layout::TensorLayout& layout) {
     std::vector<StoredRun> runs;
-    for (Index rank = 0; rank < out.layout.ranks; ++rank)
-      if (out.layout.is_present(rank)) runs.push_back({rank, rank, out.layout.stored_shape(rank), Dtype::kU8, shape});
-    runs_.push_back(joined(runs, true));
-    catalog_.recorded_layouts.push_back(std::move(out));
+    for (Index rank = 0; rank < layout.ranks; ++rank)
+      if (layout.is_present(rank)) runs.push_back({rank, rank, layout.stored_shape(rank), Dtype::kU8, layout.shape});
+    return joined(runs, true);
   }
 
   const Manifest& manifest_;
   planner::SourceCatalog& catalog_;
-  planner::Presence presence_;
+  ManifestLayouts layouts_;
+  std::vector<std::vector<StoredRun>> runs_;  // by layout; without a dtype
   IssueList issues_;
   std::size_t more_ = 0;
-  std::map<std::pair<std::size_t, Shape>, std::size_t> layouts_;  // by placement and shape
-  std::vector<std::vector<StoredRun>> runs_;                      // by layout; without a dtype
 };
 
 }  // namespace

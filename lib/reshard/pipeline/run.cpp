@@ -18,6 +18,7 @@
 #include "reshard/pipeline/exchanged.hpp"
 #include "reshard/pipeline/job.hpp"
 #include "reshard/pipeline/manifest.hpp"
+#include "reshard/pipeline/read_back.hpp"
 #include "reshard/pipeline/replicas.hpp"
 #include "reshard/pipeline/resume.hpp"
 #include "reshard/pipeline/side_files.hpp"
@@ -162,6 +163,32 @@ RunResult without_work(RunResult result, Communicator& communicator) {
   return result;
 }
 
+/// --verify: what lies in the staging directory against the manifest that is about to be written. Returns the peak of
+/// this process's buffers.
+std::int64_t check_written(const std::string& manifest, const fs::path& directory, const RunOptions& options,
+                           const Formats& formats, Communicator& communicator) {
+  ReadBackOptions read;
+  read.allow_external = options.prepare.allow_external;
+  read.from_disk = true;
+  read.memory_bytes = options.prepare.memory_bytes;
+  read.threads = options.prepare.threads;
+  read.hooks = options.hooks;
+  read.interrupted = options.interrupted;
+  read.progress_bytes = options.progress_bytes;
+  const Manifest expected = parse_manifest(manifest, directory / kManifestName);
+  const ReadBack found = read_back(expected, directory, formats, read, communicator);
+  agreed(communicator, [&] {
+    IssueList issues;
+    for (const TargetProblem& problem : found.problems)
+      issues.add(
+          {problem.code, (directory / problem.file).string(), problem.tensor,
+           fmt::format("was written, but read back it is not the same: expected {}, found {}; nothing is published",
+                       problem.expected, problem.found)});
+    issues.throw_if_any(Exit::kInternal);
+  });
+  return found.peak_bytes;
+}
+
 }  // namespace
 
 RunResult run(const RunOptions& options, const Formats& formats, Communicator& communicator) {
@@ -208,7 +235,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   job.interrupted = options.interrupted;
   job.progress_bytes = options.progress_bytes;
   if (options.progress_total != nullptr) {
-    *options.progress_total = prepared.target.tensor_bytes() / communicator.size();
+    *options.progress_total = (options.verify ? 2 : 1) * prepared.target.tensor_bytes() / communicator.size();
   }
 
   std::int64_t peak_bytes = 0;
@@ -256,6 +283,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     });
     check_trusted(trusted, prepared, staging->directory(), communicator);
     totals = ledger.totals(communicator);
+    std::string manifest;
     agreed(communicator, [&] {
       for (std::size_t t = 0; t < prepared.work.size(); ++t)
         if (totals.tensor_elements[t] != prepared.work[t].tiling->tensor_elements())
@@ -266,7 +294,6 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
         if (totals.file_bytes[f] > written_bytes(prepared, f))
           internal_error(fmt::format("{} of {} tensor bytes were written to {}", totals.file_bytes[f],
                                      written_bytes(prepared, f), names[f]));
-      check_interrupted(job);
       if (!first) return;
       std::map<std::string, ManifestFile> files = file_list(prepared, totals);
       files.merge(copy_side_files(prepared.source.root(), result.side_files, staging->directory()));
@@ -276,7 +303,15 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
         files[prepared.target.index_name] = {static_cast<std::int64_t>(text.size()),
                                              crc64::digest(std::as_bytes(std::span(text)))};
       }
-      write_manifest(staging->directory(), to_json(manifest_of(prepared, options, totals, std::move(files))));
+      manifest = to_json(manifest_of(prepared, options, totals, std::move(files)));
+    });
+    if (options.verify)
+      peak_bytes = std::max(peak_bytes, check_written(communicator.broadcast(manifest), staging->directory(), options,
+                                                      formats, communicator));
+    agreed(communicator, [&] {
+      check_interrupted(job);
+      if (!first) return;
+      write_manifest(staging->directory(), manifest);
       staging->publish();
     });
   }

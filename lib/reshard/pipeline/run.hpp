@@ -21,7 +21,8 @@ struct RunOptions {
   StagingOptions staging;
   bool copy_side_files = false;
   bool check_replicas = false;
-  std::string tool;  ///< "reshard 0.1.0", for the manifest
+  bool verify = false;  ///< reads the files again before they are published
+  std::string tool;     ///< "reshard 0.1.0", for the manifest
   Hooks* hooks = nullptr;
   const volatile std::sig_atomic_t* interrupted = nullptr;
   std::atomic<std::int64_t>* progress_bytes = nullptr;
@@ -53,7 +54,8 @@ struct RunResult {
 
 /// Collective. Errors: those of prepare, Staging, the transports, kDigest (exit 4) where an earlier run has written
 /// from a source that has changed since; all processes throw the same one. Nothing is published unless everything was
-/// written, flushed and its digests agreed. `formats` outlives the result.
+/// written, flushed and its digests agreed: with `verify` also those of the files read back. `formats` outlives the
+/// result.
 RunResult run(const RunOptions& options, const Formats& formats, exchange::Communicator& communicator);
 
 }  // namespace reshard::pipeline

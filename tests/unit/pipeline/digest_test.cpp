@@ -1,4 +1,5 @@
-// A byte that changes in any buffer between the file read and the file written, for any copy, must end the run.
+// A byte that changes in any buffer between the file read and the file written, for any copy, or in that file, must end
+// the run.
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -50,6 +51,7 @@ struct Setting {
     options.prepare.source = source;
     options.target = root.path() / "target";
     options.tool = "reshard test";
+    options.verify = true;
   }
 
   std::string run() {
@@ -69,7 +71,7 @@ int flip_everything(const std::string& rule, Transport transport, std::int64_t m
   setting.options.prepare.transport = transport;
   setting.options.prepare.memory_bytes = memory_bytes;
   int flips = 0;
-  for (const BufferStage stage : {BufferStage::kRead, BufferStage::kUnpacked})
+  for (const BufferStage stage : {BufferStage::kRead, BufferStage::kUnpacked, BufferStage::kReadBack})
     for (const bool last : {false, true})
       for (int number = 0;; ++number) {
         CAPTURE(static_cast<int>(stage));
@@ -88,40 +90,41 @@ int flip_everything(const std::string& rule, Transport transport, std::int64_t m
 
 }  // namespace
 
-TEST_CASE("a flipped bit in any buffer ends the run with E_DIGEST, for every target rank and replica") {
+TEST_CASE("a flipped bit in any buffer or file ends the run with E_DIGEST, for every target rank and replica") {
   const std::string plain = "{match: w, shard: {0: tp}";
-  int least = 0;  // first and last byte of every read buffer and of every write buffer, one write for all replicas
+  int least =
+      0;  // first and last byte of every read and write buffer, one write for all replicas, and of the six files
   std::string rule;
   std::int64_t memory_bytes = 1 << 29;
   SUBCASE("rows to rows, which go as they are") {
     rule = plain + "}";
-    least = 2 * (2 + 3);
+    least = 2 * (2 + 3 + 6);
   }
   SUBCASE("rows to columns") {
     rule = plain + ", target: {shard: {0: null, 1: {axes: tp, split: balanced}}}}";
-    least = 2 * (2 + 3);
+    least = 2 * (2 + 3 + 6);
   }
   SUBCASE("a row that several target ranks hold") {
     rule = plain + ", target: {shard: {0: {axes: tp, unit: 60, fallback: repeat, size: 60}}}}";
-    least = 2 * (2 + 1);
+    least = 2 * (2 + 1 + 6);
   }
   SUBCASE("two copies of a unit in different shards") {
     rule = plain + ", target: {shard: {0: {axes: tp, segments: [30, {size: 30, unit: 30, fallback: repeat}]}}}}";
-    least = 2 * (2 + 6);
+    least = 2 * (2 + 6 + 6);
   }
   SUBCASE("converted") {
     rule = plain + ", dtype: bf16}";
-    least = 2 * (2 + 3);
+    least = 2 * (2 + 3 + 6);
   }
   SUBCASE("converted, two copies of a unit in different shards") {
     rule = plain +
            ", dtype: f64, target: {shard: {0: {axes: tp, segments: [30, {size: 30, unit: 30, fallback: repeat}]}}}}";
-    least = 2 * (2 + 6);
+    least = 2 * (2 + 6 + 6);
   }
   SUBCASE("in many small tiles") {
     rule = plain + "}";
     memory_bytes = 1 << 14;
-    least = 2 * (2 + 3);
+    least = 2 * (2 + 3 + 6);
   }
   for (const Transport transport : {Transport::kDirect, Transport::kMpi}) {
     CAPTURE(name(transport));

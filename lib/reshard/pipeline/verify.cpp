@@ -1,0 +1,64 @@
+#include "reshard/pipeline/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "reshard/pipeline/staging.hpp"
+
+namespace reshard::pipeline {
+namespace {
+
+Manifest manifest_in(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::exists(directory, error))
+    throw Error(Issue{ErrorCode::kMissing, directory.string(), "", "there is no such directory"});
+  if (!fs::is_directory(directory, error))
+    throw Error(Issue{ErrorCode::kFormat, directory.string(), "", "is no directory: a finished target is one"});
+  std::optional<Manifest> manifest = find_manifest(directory);
+  if (!manifest)
+    throw Error(Issue{ErrorCode::kMissing, directory.string(), "",
+                      fmt::format("has no {}: it is no finished target", kManifestName)});
+  return std::move(*manifest);
+}
+
+/// Files below the directory that the manifest does not list, links to directories as what they are.
+std::vector<TargetProblem> strays(const Manifest& manifest, const fs::path& directory) {
+  std::vector<TargetProblem> out;
+  std::error_code error;
+  fs::recursive_directory_iterator entries(directory, error);
+  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
+    const fs::directory_entry& entry = *entries;
+    if (entry.is_directory() && !entry.is_symlink()) continue;
+    const std::string name = entry.path().lexically_relative(directory).string();
+    if (name != kManifestName && !manifest.file_list.contains(name))
+      out.push_back({ErrorCode::kDifferent, name, "", "no file", "a file that the manifest does not list"});
+  }
+  if (error) io_error(directory, "list", error.value());
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
+  return out;
+}
+
+}  // namespace
+
+Verification verify(const VerifyOptions& options, const Formats& formats, exchange::Communicator& communicator) {
+  Verification out;
+  out.directory = options.directory;
+  std::optional<Manifest> manifest;
+  exchange::agreed(communicator, [&] {
+    manifest = manifest_in(options.directory);
+    out.problems = strays(*manifest, options.directory);
+  });
+  out.files = std::ssize(manifest->file_list);
+  out.tensors = std::ssize(manifest->tensors);
+  if (options.progress_total != nullptr) *options.progress_total = listed_bytes(*manifest) / communicator.size();
+  const ReadBack read = read_back(*manifest, options.directory, formats, options.read, communicator);
+  out.bytes = read.bytes;
+  out.problems.insert(out.problems.end(), read.problems.begin(), read.problems.end());
+  return out;
+}
+
+}  // namespace reshard::pipeline
