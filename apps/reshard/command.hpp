@@ -82,5 +82,6 @@ std::unique_ptr<Command> run_command(CLI::App& app, const std::string& version);
 std::unique_ptr<Command> plan_command(CLI::App& app);
 std::unique_ptr<Command> inspect_command(CLI::App& app);
 std::unique_ptr<Command> verify_command(CLI::App& app);
+std::unique_ptr<Command> compare_command(CLI::App& app);
 
 }  // namespace reshard::app

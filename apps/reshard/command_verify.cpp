@@ -26,6 +26,7 @@ class VerifyCommand : public Command {
     options.read.allow_external = common.allow_external;
     options.read.threads = default_threads(mpi.local_processes());
     options.read.interrupted = catch_signals();
+    options.log = log_of(common, first);
     const pipeline::Formats formats = known_formats();
     pipeline::Verification verification;
     {

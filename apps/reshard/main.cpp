@@ -58,6 +58,7 @@ int run_command_line(int argc, char** argv) {
   commands.push_back(app::plan_command(app));
   commands.push_back(app::inspect_command(app));
   commands.push_back(app::verify_command(app));
+  commands.push_back(app::compare_command(app));
 
   MpiEnvironment mpi(argc, argv);
   exchange::Communicator& communicator = mpi.communicator();

@@ -292,9 +292,9 @@ class CommandLine(Case):
     def test_help_and_version(self):
         result = self.reshard("--help")
         self.assert_exit(result, 0)
-        for word in ("run", "plan", "inspect", "verify", "70"):
+        for word in ("run", "plan", "inspect", "verify", "compare", "70"):
             self.assertIn(word, result.out)
-        for words in (("run", "--help"), ("plan", "--help"), ("inspect", "--help"), ("verify", "--help")):
+        for words in (("run", "--help"), ("plan", "--help"), ("inspect", "--help"), ("verify", "--help"), ("compare", "--help")):
             self.assert_exit(self.reshard(*words), 0)
         version = self.reshard("--version")
         self.assert_exit(version, 0)

@@ -4,9 +4,11 @@
 #include <charconv>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "reshard/base/crc64.hpp"
 #include "reshard/exchange/communicator.hpp"
 
 namespace reshard::exchange {
@@ -55,6 +57,12 @@ Error decode(std::string_view text) {
 }
 
 }  // namespace
+
+bool same_everywhere(Communicator& communicator, std::string_view text) {
+  const std::vector<std::string> all =
+      communicator.all_gather(crc64::to_hex(crc64::digest(std::as_bytes(std::span(text)))));
+  return std::all_of(all.begin(), all.end(), [&](const std::string& theirs) { return theirs == all.front(); });
+}
 
 void agree(Communicator& communicator, const Error* error) {
   if (communicator.size() == 1) {

@@ -54,6 +54,9 @@ class Communicator {
 /// One process, no MPI.
 std::unique_ptr<Communicator> alone();
 
+/// Whether all processes bring the same text. Collective.
+bool same_everywhere(Communicator& communicator, std::string_view text);
+
 /// Ends a phase: if any process brings an error, all throw the same one: the issues of all processes, equal ones once,
 /// prefixed with the process where only some have them, and the exit code of the lowest failing process. Collective.
 void agree(Communicator& communicator, const Error* error);

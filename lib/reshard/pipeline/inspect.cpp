@@ -100,26 +100,6 @@ void check_gapless(const fs::path& directory, const Found& found) {
                         some_of(missing, count) + (count == 1 ? " is" : " are"), files.expand({{"rank", last}}))});
 }
 
-plan::Side side_in(const fs::path& directory, const Formats& formats) {
-  const std::vector<std::string> names = names_in(directory);
-  const std::vector<Found> found = found_in(names, formats);
-  if (found.empty()) {
-    refuse_unsupported_files(directory, names, formats);
-    throw no_checkpoint(directory, names, formats);
-  }
-  if (found.size() > 1)
-    throw Error(Issue{ErrorCode::kFormat, directory.string(), "",
-                      fmt::format("holds both {} and {}; give one file as the path, or keep one of them",
-                                  found[0].first, found[1].first)});
-  plan::Side side;
-  side.format = found.front().format;
-  side.files = found.front().files;
-  if (!side.files) return side;
-  if (side.files->find('{') != std::string::npos) check_gapless(directory, found.front());
-  side.mesh = layout::Mesh({{"shard", static_cast<Index>(found.front().ranks.size())}});
-  return side;
-}
-
 /// Axes as all files record them, where they fit the ranks.
 std::optional<std::vector<std::string>> axes_of_files(const SourceCheckpoint& source, std::vector<Warning>& warnings) {
   if (source.files().empty()) return std::nullopt;
@@ -178,6 +158,26 @@ std::optional<Warning> dtype_warning(const planner::SourceTensor& tensor) {
 
 }  // namespace
 
+plan::Side side_by_names(const fs::path& directory, const Formats& formats) {
+  const std::vector<std::string> names = names_in(directory);
+  const std::vector<Found> found = found_in(names, formats);
+  if (found.empty()) {
+    refuse_unsupported_files(directory, names, formats);
+    throw no_checkpoint(directory, names, formats);
+  }
+  if (found.size() > 1)
+    throw Error(Issue{ErrorCode::kFormat, directory.string(), "",
+                      fmt::format("holds both {} and {}; give one file as the path, or keep one of them",
+                                  found[0].first, found[1].first)});
+  plan::Side side;
+  side.format = found.front().format;
+  side.files = found.front().files;
+  if (!side.files) return side;
+  if (side.files->find('{') != std::string::npos) check_gapless(directory, found.front());
+  side.mesh = layout::Mesh({{"shard", static_cast<Index>(found.front().ranks.size())}});
+  return side;
+}
+
 Inspection inspect(const fs::path& path, const Formats& formats, bool allow_external) {
   std::error_code error;
   const bool directory = fs::is_directory(path, error);
@@ -186,7 +186,7 @@ Inspection inspect(const fs::path& path, const Formats& formats, bool allow_exte
   if (manifest) {
     side = manifest->side;
   } else if (directory) {
-    side = side_in(path, formats);
+    side = side_by_names(path, formats);
   }
   const SourceCheckpoint source =
       SourceCheckpoint::open(path, side, formats, allow_external, manifest ? &*manifest : nullptr);

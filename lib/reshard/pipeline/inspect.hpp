@@ -12,6 +12,7 @@
 #include "reshard/base/error.hpp"
 #include "reshard/base/file.hpp"
 #include "reshard/pipeline/formats.hpp"
+#include "reshard/plan/side.hpp"
 #include "reshard/planner/catalog.hpp"
 
 namespace reshard::pipeline {
@@ -44,6 +45,10 @@ struct Inspection {
   std::vector<std::string> ignored_files;
   std::vector<Warning> warnings;  ///< those of the files; W_DTYPE, W_NOT_TENSOR, W_AXES
 };
+
+/// The files of a directory by their names: format, template, and a mesh of as many ranks. Errors: kMissing, kFormat,
+/// kUnsupported, as of inspect.
+plan::Side side_by_names(const fs::path& directory, const Formats& formats);
 
 /// `path`: a directory with `model.*`, an indexed set or `rank-00000.*` and so on, a finished target, or one file.
 /// Reads headers only. Errors: kMissing (nothing there, no checkpoint by name, gaps in rank numbers), kFormat (files of

@@ -241,10 +241,10 @@ fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& optio
   throw Error(Issue{ErrorCode::kUsage, "", "", "no source: give --source DIR or `source: {path: DIR}` in the plan"});
 }
 
-std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats) {
+BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats) {
   plan::ParallelPlan& plan = loaded.plan;
   // Names of formats are checked with the plan alone.
-  const format::FileFormat* target_format = plan.target.format ? &formats.named(*plan.target.format) : nullptr;
+  if (plan.target.format) formats.named(*plan.target.format);
   if (plan.source.format) formats.named(*plan.source.format);
   plan::Side files = plan.source;
   if (loaded.manifest) {
@@ -259,20 +259,24 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
   SourceCheckpoint source = report ? SourceCheckpoint::of_report(path, files, formats)
                                    : SourceCheckpoint::open(path, files, formats, options.allow_external,
                                                             loaded.manifest ? &*loaded.manifest : nullptr);
-  if (target_format == nullptr) target_format = &source.format();
   options.log(fmt::format("{}: {} tensors on {} ranks in {} files", path.string(), source.catalog().tensors.size(),
                           source.catalog().ranks, source.file_names().size()));
-
-  auto prepared =
-      std::make_unique<Prepared>(Prepared{std::move(plan), std::move(source), {}, {}, {}, {}, nullptr, {}, {}, {}});
-  prepared->bound = planner::bind(prepared->plan, prepared->source.catalog(), [&](const planner::SourceTensor& tensor) {
+  planner::BoundPlan bound = planner::bind(plan, source.catalog(), [&](const planner::SourceTensor& tensor) {
     if (report)
       throw Error(Issue{ErrorCode::kMissing, path.string(), tensor.name,
                         "a report holds no values: give the checkpoint, or the cumulative lengths in the plan"});
-    return read_numbers(prepared->source, options.allow_external, tensor);
+    return read_numbers(source, options.allow_external, tensor);
   });
-  options.log(fmt::format("{} tensors of the target, cut in {} ways", prepared->bound.tensors.size(),
-                          prepared->bound.layouts.size()));
+  options.log(fmt::format("{} tensors of the target, cut in {} ways", bound.tensors.size(), bound.layouts.size()));
+  return {std::move(plan), std::move(source), std::move(bound)};
+}
+
+std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats) {
+  BoundSource bound = bind_source(std::move(loaded), options, formats);
+  auto prepared = std::make_unique<Prepared>(Prepared{
+      std::move(bound.plan), std::move(bound.source), std::move(bound.bound), {}, {}, {}, nullptr, {}, {}, {}});
+  const format::FileFormat* const target_format =
+      prepared->plan.target.format ? &formats.named(*prepared->plan.target.format) : &prepared->source.format();
   choose_sources(*prepared);
   options.log("every element of the target is written exactly once");
   prepared->target =

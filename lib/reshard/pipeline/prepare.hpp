@@ -13,6 +13,7 @@
 
 #include "reshard/base/error.hpp"
 #include "reshard/pipeline/formats.hpp"
+#include "reshard/pipeline/log.hpp"
 #include "reshard/pipeline/manifest_reader.hpp"
 #include "reshard/pipeline/source.hpp"
 #include "reshard/pipeline/target.hpp"
@@ -23,9 +24,6 @@
 #include "reshard/planner/work.hpp"
 
 namespace reshard::pipeline {
-
-/// Is told what is being done, a line each.
-using Log = std::function<void(std::string_view)>;
 
 struct PrepareOptions {
   fs::path plan_file;
@@ -49,6 +47,17 @@ struct LoadedPlan {
 /// The plan file's text read and checked on its own; the source is only looked at for a manifest, whose mesh the rules
 /// may be about. Errors: kUsage (cannot be opened), those of read_plan (exit 3), those of read_manifest.
 LoadedPlan load_plan(const PrepareOptions& options);
+
+/// A plan that has met its source.
+struct BoundSource {
+  plan::ParallelPlan plan;
+  SourceCheckpoint source;
+  planner::BoundPlan bound;
+};
+
+/// Errors: those of SourceCheckpoint::open and bind, kMeshWorld (manifest and plan disagree), kUsage (a report as
+/// source where it is not allowed). `formats` outlives the result.
+BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats);
 
 struct Prepared {
   plan::ParallelPlan plan;

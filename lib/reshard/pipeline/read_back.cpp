@@ -564,10 +564,9 @@ void check_same_survey(const Survey& survey, exchange::Communicator& communicato
   std::string text = fmt::format("{} {}\n", survey.registers(), survey.scattered().size());
   for (const TargetProblem& problem : survey.problems())
     text += fmt::format("{} {} {} {}\n", problem.file, problem.tensor, problem.expected, problem.found);
-  const std::vector<std::string> all =
-      communicator.all_gather(crc64::to_hex(crc64::digest(std::as_bytes(std::span(text)))));
+  const bool same = exchange::same_everywhere(communicator, text);
   exchange::agreed(communicator, [&] {
-    if (std::all_of(all.begin(), all.end(), [&](const std::string& theirs) { return theirs == all.front(); })) return;
+    if (same) return;
     throw Error(Issue{ErrorCode::kMissing, directory.string(), "",
                       "the processes do not see the same files: is it on a file system that all nodes share?"});
   });

@@ -38,8 +38,7 @@ fs::path target_path(const plan::ParallelPlan& plan, const RunOptions& options) 
 
 /// All processes must have made the same plan of the same files.
 void check_same_plan(Communicator& communicator, const std::string& digest) {
-  const std::vector<std::string> all = communicator.all_gather(digest);
-  if (std::all_of(all.begin(), all.end(), [&](const std::string& d) { return d == all.front(); })) return;
+  if (exchange::same_everywhere(communicator, digest)) return;
   throw Error(
       Issue{ErrorCode::kMissing, "", "",
             "the processes do not see the same plan and source: is the source on a file system that all nodes share?"});

@@ -110,9 +110,10 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
 
   if (!fs::is_directory(status)) {
     if (ranks != 1)
-      throw Error(Exit::kCheckpoint,
-                  {Issue{ErrorCode::kMeshWorld, path.string(), "",
-                         fmt::format("is one file, but the source mesh has {} ranks; give the directory", ranks)}});
+      throw Error(
+          Exit::kCheckpoint,
+          {Issue{ErrorCode::kMeshWorld, path.string(), "",
+                 fmt::format("is one file, but the checkpoint's mesh has {} ranks; give the directory", ranks)}});
     root_ = path.has_parent_path() ? path.parent_path() : fs::path(".");
     const std::string name = path.filename().string();
     if (name == format::safetensors::kIndexName) {
@@ -183,13 +184,13 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
         if (numbers.count(name) == 0 && names.fits(name)) beyond.push_back(name);
       for (const std::string& name : names_)
         if (!contains(listing, name))
-          issues.add(missing(root_ / name, fmt::format("{}; the source mesh has {} ranks",
+          issues.add(missing(root_ / name, fmt::format("{}; the checkpoint's mesh has {} ranks",
                                                        fs::is_directory(root_ / name, error) ? "is a directory, no file"
                                                                                              : "there is no such file",
                                                        ranks)));
       if (!beyond.empty())
         issues.add({ErrorCode::kMeshWorld, root_.string(), "",
-                    fmt::format("holds {}, beyond the {} ranks of the source mesh", some_of(beyond), ranks)});
+                    fmt::format("holds {}, beyond the {} ranks of the checkpoint's mesh", some_of(beyond), ranks)});
       issues.throw_if_any(Exit::kCheckpoint);
     }
     ignored_ = listing;

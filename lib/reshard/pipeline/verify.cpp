@@ -54,6 +54,8 @@ Verification verify(const VerifyOptions& options, const Formats& formats, exchan
   });
   out.files = std::ssize(manifest->file_list);
   out.tensors = std::ssize(manifest->tensors);
+  options.log(fmt::format("{}: {} files of {} bytes, {} tensors", options.directory.string(), out.files,
+                          listed_bytes(*manifest), out.tensors));
   if (options.progress_total != nullptr) *options.progress_total = listed_bytes(*manifest) / communicator.size();
   const ReadBack read = read_back(*manifest, options.directory, formats, options.read, communicator);
   out.bytes = read.bytes;

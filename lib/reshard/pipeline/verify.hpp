@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reshard/base/file.hpp"
+#include "reshard/pipeline/log.hpp"
 #include "reshard/pipeline/read_back.hpp"
 
 namespace reshard::pipeline {
@@ -12,6 +13,7 @@ namespace reshard::pipeline {
 struct VerifyOptions {
   fs::path directory;
   ReadBackOptions read;
+  Log log = [](std::string_view) {};
   /// Set to the bytes of one process before the first is read, for a progress line.
   std::atomic<std::int64_t>* progress_total = nullptr;
 };

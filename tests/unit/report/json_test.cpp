@@ -1,10 +1,12 @@
 #include <doctest/doctest.h>
 
 #include "reshard/base/error.hpp"
+#include "reshard/report/compare_report.hpp"
 #include "reshard/report/error_report.hpp"
 #include "reshard/report/inspect_report.hpp"
 #include "reshard/report/plan_report.hpp"
 #include "reshard/report/run_report.hpp"
+#include "reshard/report/verify_report.hpp"
 #include "unit/report/fixtures.hpp"
 
 using namespace reshard;
@@ -171,4 +173,45 @@ TEST_CASE("an error lists every issue") {
 }
 )");
   CHECK(report::error_text(error) == "E_INDIVISIBLE: tensors[3]: tensor 'w\"': dim 0\nE_MISSING: x: gone\n");
+}
+
+TEST_CASE("a verification lists every problem") {
+  pipeline::Verification verification;
+  verification.files = 2;
+  verification.tensors = 1;
+  verification.bytes = 1536;
+  verification.problems = {{ErrorCode::kDigest, "rank-00001.h5", "w", "995dc9bbdf1939fa", "0000000000000001"},
+                           {ErrorCode::kMissing, "rank-00002.h5", "", "80 bytes", "no file"}};
+  CHECK(report::verify_json(verification) == R"({
+ "schema": "reshard.verify",
+ "version": 1,
+ "files": 2,
+ "tensors": 1,
+ "bytes": 1536,
+ "problems": [
+  {"code":"E_DIGEST","file":"rank-00001.h5","tensor":"w","expected":"995dc9bbdf1939fa","found":"0000000000000001"},
+  {"code":"E_MISSING","file":"rank-00002.h5","tensor":"","expected":"80 bytes","found":"no file"}
+ ]
+}
+)");
+}
+
+TEST_CASE("a comparison lists what only one side has and what differs") {
+  pipeline::CompareResult result;
+  result.equal = 3;
+  result.only_in_a = {"x"};
+  result.different = {{"v", pipeline::Quality::kDtype, {}, "f32", "bf16", "a.h5", "b.h5"},
+                      {"w", pipeline::Quality::kValue, Shape{0, 3}, "1.5", "1.25", "a.h5", "b.h5"}};
+  CHECK(report::compare_json(result) == R"({
+ "schema": "reshard.compare",
+ "version": 1,
+ "equal": 3,
+ "only_in_a": ["x"],
+ "only_in_b": [],
+ "different": [
+  {"tensor":"v","what":"dtype","at":null,"a":"f32","b":"bf16","file_a":"a.h5","file_b":"b.h5"},
+  {"tensor":"w","what":"value","at":[0,3],"a":"1.5","b":"1.25","file_a":"a.h5","file_b":"b.h5"}
+ ]
+}
+)");
 }

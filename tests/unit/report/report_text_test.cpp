@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "reshard/report/compare_report.hpp"
 #include "reshard/report/inspect_report.hpp"
 #include "reshard/report/plan_report.hpp"
 #include "reshard/report/run_report.hpp"
+#include "reshard/report/verify_report.hpp"
 #include "unit/report/fixtures.hpp"
 
 using namespace reshard;
@@ -188,5 +190,39 @@ other files
   config.json
 
 warning: W_NOT_TENSOR: f.h5: tensor 'names': holds strings
+)");
+}
+
+TEST_CASE("a verification is two lines, and one more for every problem") {
+  pipeline::Verification verification;
+  verification.directory = "llama-tp4";
+  verification.files = 4;
+  verification.tensors = 21;
+  verification.bytes = 2048;
+  CHECK(report::verify_text(verification) == R"(llama-tp4: every file and tensor is as the manifest says
+  read       4 files, 21 tensors, 2 KiB
+)");
+  verification.problems = {{ErrorCode::kDigest, "rank-00001.h5", "w", "995dc9bbdf1939fa", "0000000000000001"}};
+  CHECK(report::verify_text(verification) == R"(llama-tp4: 1 problem
+  read       4 files, 21 tensors, 2 KiB
+E_DIGEST: rank-00001.h5: tensor 'w': expected 995dc9bbdf1939fa, found 0000000000000001
+)");
+}
+
+TEST_CASE("a comparison counts tensors, not the ways in which they differ") {
+  pipeline::CompareResult result;
+  result.a = "a";
+  result.b = "b";
+  result.equal = 2;
+  CHECK(report::compare_text(result) == "A a, B b: 2 equal tensors, no difference\n");
+  result.only_in_b = {"x"};
+  result.different = {{"v", pipeline::Quality::kDtype, {}, "f32", "bf16", "a.h5", "b.h5"},
+                      {"v", pipeline::Quality::kShape, {}, "[2]", "[3]", "a.h5", "b.h5"},
+                      {"w", pipeline::Quality::kValue, Shape{0, 3}, "1.5", "1.25", "a.h5", "b.h5"}};
+  CHECK(report::compare_text(result) == R"(A a, B b: 2 equal tensors, 2 different, 0 only in A, 1 only in B
+E_DIFFERENT: tensor 'x': only in B
+E_DIFFERENT: tensor 'v': dtype: A has f32 (a.h5), B has bf16 (b.h5)
+E_DIFFERENT: tensor 'v': shape: A has [2] (a.h5), B has [3] (b.h5)
+E_DIFFERENT: tensor 'w': value at [0, 3]: A has 1.5 (a.h5), B has 1.25 (b.h5)
 )");
 }
