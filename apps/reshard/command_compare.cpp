@@ -3,6 +3,7 @@
 #include "command.hpp"
 #include "progress.hpp"
 #include "reshard/pipeline/compare.hpp"
+#include "reshard/pipeline/staging.hpp"
 #include "reshard/report/compare_report.hpp"
 #include "reshard/report/text.hpp"
 #include "signals.hpp"
@@ -37,6 +38,8 @@ class CompareCommand : public Command {
     options.threads = default_threads(mpi.local_processes());
     options.interrupted = catch_signals();
     options.log = log_of(common, first);
+    if (!common.output.empty())
+      exchange::agreed(communicator, [&] { pipeline::check_output(common.output, {a_, b_}); });
     const pipeline::Formats formats = known_formats();
     pipeline::CompareResult result;
     {

@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "reshard/pipeline/inspect.hpp"
+#include "reshard/pipeline/staging.hpp"
 #include "reshard/report/inspect_report.hpp"
 
 namespace reshard::app {
@@ -20,6 +21,8 @@ class InspectCommand : public Command {
     exchange::Communicator& communicator = mpi.communicator();
     exchange::agreed(communicator, [&] {
       if (communicator.rank() != 0) return;
+      if (!common.output.empty()) pipeline::check_output(common.output, {path_});
+      log_of(common, true)(path_ + ": reading the headers");
       const pipeline::Inspection inspection = pipeline::inspect(path_, known_formats(), common.allow_external);
       print_result(
           common, common.report == Report::kJson ? report::inspect_json(inspection) : report::inspect_text(inspection));

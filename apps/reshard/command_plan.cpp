@@ -2,6 +2,7 @@
 
 #include "command.hpp"
 #include "reshard/pipeline/plan_summary.hpp"
+#include "reshard/pipeline/staging.hpp"
 #include "reshard/report/plan_report.hpp"
 
 namespace reshard::app {
@@ -53,6 +54,11 @@ class PlanCommand : public Command {
     if (rank_ >= 0) listing.rank = rank_;
     listing.transfers = common.report == Report::kJson;
     pipeline::LoadedPlan loaded = pipeline::load_plan(options);
+    if (!common.output.empty()) {
+      std::vector<fs::path> checkpoints;
+      if (!check_) checkpoints.push_back(pipeline::source_path(loaded.plan, options));
+      pipeline::check_output(common.output, checkpoints);
+    }
     const pipeline::Formats formats = known_formats();
     if (check_) {
       if (common.report == Report::kText)

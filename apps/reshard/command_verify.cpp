@@ -1,5 +1,6 @@
 #include "command.hpp"
 #include "progress.hpp"
+#include "reshard/pipeline/staging.hpp"
 #include "reshard/pipeline/verify.hpp"
 #include "reshard/report/verify_report.hpp"
 #include "signals.hpp"
@@ -27,6 +28,8 @@ class VerifyCommand : public Command {
     options.read.threads = default_threads(mpi.local_processes());
     options.read.interrupted = catch_signals();
     options.log = log_of(common, first);
+    if (!common.output.empty())
+      exchange::agreed(communicator, [&] { pipeline::check_output(common.output, {directory_}); });
     const pipeline::Formats formats = known_formats();
     pipeline::Verification verification;
     {

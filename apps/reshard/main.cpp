@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <string>
@@ -83,6 +84,10 @@ int run_command_line(int argc, char** argv) {
       if (first || ends_the_job(error)) report_error(command->common, error);
       if (communicator.size() > 1 && ends_the_job(error)) communicator.abort(error.exit());
       return static_cast<int>(error.exit());
+    } catch (const std::filesystem::filesystem_error& error) {
+      report_error(command->common, Error(Issue{ErrorCode::kIo, error.path1().string(), "", error.code().message()}));
+      if (communicator.size() > 1) communicator.abort(Exit::kIo);
+      return static_cast<int>(Exit::kIo);
     } catch (const std::bad_alloc&) {
       report_error(command->common, Error(Issue{ErrorCode::kMemory, "", "", "out of memory"}));
       if (communicator.size() > 1) communicator.abort(Exit::kMemory);

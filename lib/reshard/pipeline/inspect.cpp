@@ -24,11 +24,13 @@ constexpr Index kSeveralRanks = 2;  // any number that is not 1 has the template
 
 std::vector<std::string> names_in(const fs::path& directory) {
   std::error_code error;
-  const fs::directory_iterator entries(directory, error);
-  if (error) io_error(directory, "list", error.value());
   std::vector<std::string> out;
-  for (const fs::directory_entry& entry : entries)
-    if (!entry.is_directory(error)) out.push_back(entry.path().filename().string());
+  fs::directory_iterator entry(directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    std::error_code unknown;
+    if (!entry->is_directory(unknown)) out.push_back(entry->path().filename().string());
+  }
+  if (error) io_error(directory, "list", error.value());
   std::sort(out.begin(), out.end());
   return out;
 }

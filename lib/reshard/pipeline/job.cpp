@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "reshard/exchange/box.hpp"
@@ -127,7 +128,11 @@ void parallel_for(int threads, std::size_t count, const std::function<void(std::
   };
   {
     std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < std::min(static_cast<std::size_t>(threads), count); ++i) others.emplace_back(loop);
+    try {
+      for (std::size_t i = 1; i < std::min(static_cast<std::size_t>(threads), count); ++i) others.emplace_back(loop);
+    } catch (const std::system_error&) {
+      // The system has no more threads: those that are there do the work.
+    }
     loop();
   }
   if (failure) std::rethrow_exception(failure);

@@ -12,6 +12,7 @@
 #include "reshard/base/crc64.hpp"
 #include "reshard/pipeline/inspect_reader.hpp"
 #include "reshard/pipeline/records.hpp"
+#include "reshard/pipeline/shared_files.hpp"
 #include "reshard/planner/binding_dtype.hpp"
 #include "reshard/planner/readers.hpp"
 #include "reshard/planner/transfers.hpp"
@@ -267,14 +268,19 @@ BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const 
                         "a report holds no values: give the checkpoint, or the cumulative lengths in the plan"});
     return read_numbers(source, options.allow_external, tensor);
   });
+  check_shared_files(bound, &planner::LayoutPair::source, "source", source.file_of_rank(), source.file_names());
   options.log(fmt::format("{} tensors of the target, cut in {} ways", bound.tensors.size(), bound.layouts.size()));
-  return {std::move(plan), std::move(source), std::move(bound)};
+  std::map<std::string, std::uint64_t> digests;
+  if (loaded.manifest)
+    for (const auto& [name, tensor] : loaded.manifest->tensors) digests.emplace(name, tensor.digest);
+  return {std::move(plan), std::move(source), std::move(bound), std::move(digests)};
 }
 
 std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats) {
   BoundSource bound = bind_source(std::move(loaded), options, formats);
   auto prepared = std::make_unique<Prepared>(Prepared{
-      std::move(bound.plan), std::move(bound.source), std::move(bound.bound), {}, {}, {}, nullptr, {}, {}, {}});
+      std::move(bound.plan), std::move(bound.source), std::move(bound.bound), {}, {}, {}, nullptr, {}, {}, {}, {}});
+  prepared->recorded_digests = std::move(bound.recorded_digests);
   const format::FileFormat* const target_format =
       prepared->plan.target.format ? &formats.named(*prepared->plan.target.format) : &prepared->source.format();
   choose_sources(*prepared);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,9 +54,11 @@ struct BoundSource {
   plan::ParallelPlan plan;
   SourceCheckpoint source;
   planner::BoundPlan bound;
+  std::map<std::string, std::uint64_t> recorded_digests;  ///< of the manifest, by the source's names
 };
 
-/// Errors: those of SourceCheckpoint::open and bind, kMeshWorld (manifest and plan disagree), kUsage (a report as
+/// Errors: those of SourceCheckpoint::open and bind, kMeshWorld (manifest and plan disagree), kSchema (ranks that are
+/// no replicas share a source file), kUsage (a report as
 /// source where it is not allowed). `formats` outlives the result.
 BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats);
 
@@ -69,6 +72,8 @@ struct Prepared {
   TargetFiles target;
   std::unique_ptr<planner::TargetMap> map;
   TransportPlan transport;
+  /// Of the source's tensors as its manifest has them, by name; empty without one.
+  std::map<std::string, std::uint64_t> recorded_digests;
   std::string plan_digest;  ///< 16 hex digits: of the resolved plan, the source's catalog and its manifest's records
   std::vector<Warning> warnings;
 };

@@ -151,6 +151,25 @@ ManifestContent manifest_of(const Prepared& prepared, const RunOptions& options,
   return out;
 }
 
+/// The digests of what was read against those that the source's manifest records.
+void check_recorded_digests(const Prepared& prepared, const Ledger::Totals& totals) {
+  IssueList issues;
+  for (std::size_t t = 0; t < prepared.work.size(); ++t) {
+    const planner::WorkTensor& work = prepared.work[t];
+    const auto recorded = prepared.recorded_digests.find(prepared.bound.tensors[t].source_name);
+    if (recorded == prepared.recorded_digests.end()) continue;
+    const std::uint64_t reg = work.converts() ? totals.source_registers[t] : totals.target_registers[t];
+    const std::uint64_t read = crc64::finish(reg, work.tiling->tensor_elements() * work.source_element_bytes);
+    if (read != recorded->second)
+      issues.add(
+          {ErrorCode::kDigest, prepared.source.root().string(), recorded->first,
+           fmt::format("has the digest {}, the source's manifest says {}: the files have changed since they were "
+                       "written; nothing is published",
+                       crc64::to_hex(read), crc64::to_hex(recorded->second))});
+  }
+  issues.throw_if_any(Exit::kCheckpoint);
+}
+
 /// Of a run that found everything done.
 RunResult without_work(RunResult result, Communicator& communicator) {
   const auto processes = static_cast<std::size_t>(communicator.size());
@@ -204,7 +223,14 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   });
   const Prepared& prepared = *result.prepared;
   result.target = staging->target();
-  agreed(communicator, [&] { check_same_plan(communicator, prepared.plan_digest); });
+  agreed(communicator, [&] {
+    check_same_plan(communicator, prepared.plan_digest);
+    for (const std::string& name : prepared.source.file_names()) staging->check_outside(prepared.source.root() / name);
+    if (options.output) {
+      staging->check_outside(*options.output);
+      check_output(*options.output, {prepared.source.root()});
+    }
+  });
 
   result.start = claim(*staging, prepared.plan_digest, communicator);
   if (result.start == Start::kPublish || result.start == Start::kFinished) {
@@ -289,6 +315,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
           internal_error(fmt::format("{} of {} elements of '{}' were moved", totals.tensor_elements[t],
                                      prepared.work[t].tiling->tensor_elements(),
                                      prepared.bound.tensors[t].target_name));
+      check_recorded_digests(prepared, totals);
       for (std::size_t f = 0; f < names.size(); ++f)
         if (totals.file_bytes[f] > written_bytes(prepared, f))
           internal_error(fmt::format("{} of {} tensor bytes were written to {}", totals.file_bytes[f],

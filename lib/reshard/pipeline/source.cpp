@@ -13,6 +13,7 @@
 #include "reshard/base/checked.hpp"
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/inspect_reader.hpp"
+#include "reshard/pipeline/journal.hpp"
 #include "reshard/pipeline/rank_files.hpp"
 #include "reshard/pipeline/records.hpp"
 #include "reshard/pipeline/unsupported_files.hpp"
@@ -35,14 +36,16 @@ std::vector<std::string> list_files(const fs::path& root, std::size_t levels) {
     std::error_code error;
     fs::directory_iterator it(root / below, error);
     if (error) io_error(root / below, "list", error.value());
-    for (const fs::directory_entry& entry : it) {
-      const fs::path name = below / entry.path().filename();
-      if (entry.is_directory(error)) {
+    for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+      const fs::path name = below / it->path().filename();
+      std::error_code unknown;
+      if (it->is_directory(unknown)) {
         if (left > 1) visit(name, left - 1);
       } else {
         out.push_back(name.string());
       }
     }
+    if (error) io_error(root / below, "list", error.value());
   };
   visit("", levels);
   std::sort(out.begin(), out.end());
@@ -289,6 +292,11 @@ void SourceCheckpoint::agree_on_metadata() {
 
 SourceCheckpoint SourceCheckpoint::open(const fs::path& path, const plan::Side& side, const Formats& formats,
                                         bool allow_external, const Manifest* manifest) {
+  if (const std::optional<std::string> digest = journal_plan_digest(path); digest && manifest == nullptr)
+    throw Error(Issue{ErrorCode::kFormat, path.string(), "",
+                      fmt::format("is a target that a run with the plan digest {} has not finished; that run with "
+                                  "--resume finishes it",
+                                  *digest)});
   SourceCheckpoint source;
   source.collect(side, formats, path);
   source.read_catalogs({allow_external, source.root_});
@@ -320,6 +328,13 @@ SourceCheckpoint SourceCheckpoint::of_report(const fs::path& report, const plan:
       entry.stored.push_back({run.first_rank, run.last_rank, std::move(run.shape), tensor.dtype, tensor.global_shape});
   }
   return source;
+}
+
+std::vector<std::size_t> SourceCheckpoint::file_of_rank() const {
+  std::vector<std::size_t> out;
+  if (indexed_) return out;
+  for (const std::vector<std::size_t>& files : files_of_rank_) out.push_back(files.front());
+  return out;
 }
 
 SourceLocation SourceCheckpoint::locate(Index rank, const std::string& stored_name) const {

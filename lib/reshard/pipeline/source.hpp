@@ -43,6 +43,8 @@ class SourceCheckpoint {
   /// Files by name relative to the checkpoint's directory, in the order of SourceLocation::file.
   const std::vector<std::string>& file_names() const { return names_; }
   const std::vector<format::FileCatalog>& files() const { return files_; }
+  /// The file of every rank, where each has one: empty for an indexed set and for a report.
+  std::vector<std::size_t> file_of_rank() const;
   /// The directory, or the folder of a single file given as source.
   const fs::path& root() const { return root_; }
   /// File of a rank's tensor; a tensor this rank does not have is an internal error.

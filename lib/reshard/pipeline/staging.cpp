@@ -272,6 +272,25 @@ void Staging::replace_old() {
   remove_tree(old);
 }
 
+void Staging::check_outside(const fs::path& file) const {
+  const fs::path place = resolved(file);
+  for (const fs::path& ours : {target_, directory_})
+    if (is_inside(place, ours))
+      refuse(ErrorCode::kUsage, file,
+             fmt::format("lies in {}, which a run replaces; choose another target", ours.string()));
+}
+
+void check_output(const fs::path& output, const std::vector<fs::path>& checkpoints) {
+  const fs::path place = resolved(output);
+  std::error_code error;
+  if (!fs::is_directory(place.parent_path(), error))
+    refuse(ErrorCode::kUsage, output, "cannot be written: there is no such folder");
+  for (const fs::path& checkpoint : checkpoints)
+    if (is_inside(place, resolved(checkpoint)))
+      refuse(ErrorCode::kUsage, output,
+             fmt::format("lies in the checkpoint {}, which is only read", checkpoint.string()));
+}
+
 void write_manifest(const fs::path& directory, std::string_view text) {
   const fs::path made = scratch_path(directory, 0);
   write_text(made, text);

@@ -59,6 +59,9 @@ class Staging {
   const fs::path& directory() const { return directory_; }
   const fs::path& target() const { return target_; }
 
+  /// Errors: kUsage where a file, links followed, lies in the target or the staging directory: it would go with them.
+  void check_outside(const fs::path& file) const;
+
  private:
   /// Owns the descriptor that holds the lock.
   struct Lock {
@@ -86,6 +89,10 @@ class Staging {
   Start start_ = Start::kNothing;
   std::optional<Lock> lock_;
 };
+
+/// Whether a report may be put there: errors kUsage where the folder above it does not exist, or where it lies in one
+/// of the checkpoints, links followed.
+void check_output(const fs::path& output, const std::vector<fs::path>& checkpoints);
 
 /// Puts the manifest into the staging directory, flushed, in one step: it is there whole or not at all.
 void write_manifest(const fs::path& directory, std::string_view text);

@@ -10,6 +10,7 @@
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/journal.hpp"
 #include "reshard/pipeline/rank_files.hpp"
+#include "reshard/pipeline/shared_files.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -38,16 +39,6 @@ std::vector<std::vector<std::size_t>> tensors_by_layout(const planner::BoundPlan
   std::vector<std::vector<std::size_t>> out(bound.layouts.size());
   for (std::size_t t = 0; t < bound.tensors.size(); ++t) out[bound.tensors[t].layout].push_back(t);
   return out;
-}
-
-bool are_replicas(const planner::BoundPlan& bound, Index a, Index b) {
-  for (const planner::LayoutPair& pair : bound.layouts) {
-    if (pair.target.is_present(a) != pair.target.is_present(b)) return false;
-    if (!pair.target.is_present(a)) continue;
-    for (const layout::DimLayout& dim : pair.target.dims)
-      if (dim.part_of_rank[static_cast<std::size_t>(a)] != dim.part_of_rank[static_cast<std::size_t>(b)]) return false;
-  }
-  return true;
 }
 
 format::NewTensor new_tensor(const planner::BoundPlan& bound, std::size_t t, Index rank) {
@@ -193,16 +184,7 @@ TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& 
       refuse(fmt::format("'files' gives {} to rank {}: the run keeps names like this for its journal", name, rank));
     const auto [file, new_file] = file_numbers.try_emplace(name, out.files.size());
     out.file_of_rank.push_back(file->second);
-    if (!new_file) {
-      const Index other = out.files[file->second].rank;
-      if (!are_replicas(bound, other, rank))
-        refuse(
-            fmt::format("'files' puts ranks {} and {} both into {}, but they are no replicas of each other; name every "
-                        "axis that cuts "
-                        "in it",
-                        other, rank, name));
-      continue;
-    }
+    if (!new_file) continue;
     const auto [file_class, new_class] = class_numbers.try_emplace(stored_shapes(bound, rank), out.classes.size());
     if (new_class) {
       std::vector<std::size_t> tensors;
@@ -214,6 +196,9 @@ TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& 
     }
     out.files.push_back({name, file_class->second, rank});
   }
+  std::vector<std::string> file_names;
+  for (const TargetFile& file : out.files) file_names.push_back(file.name);
+  check_shared_files(bound, &planner::LayoutPair::target, "target", out.file_of_rank, file_names);
   return out;
 }
 

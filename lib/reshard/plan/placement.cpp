@@ -71,9 +71,11 @@ class PlacementReader {
 
   void check_dim(const std::string& dim, const Node& at) {
     if (words_.members) {
-      if (!names_.empty() && std::find(names_.begin(), names_.end(), dim) == names_.end())
+      if (std::find(names_.begin(), names_.end(), dim) == names_.end())
         faults_.add(ErrorCode::kDimRange, at,
-                    fmt::format("no member has a dim '{}'{}; dims: {}", dim, suggestion(dim, names_), join(names_)));
+                    names_.empty() ? fmt::format("no member has a dim '{}': none has a dim with a name", dim)
+                                   : fmt::format("no member has a dim '{}'{}; dims: {}", dim, suggestion(dim, names_),
+                                                 join(names_)));
     } else if (is_variable_name(dim)) {
       faults_.add(ErrorCode::kDimRange, at,
                   fmt::format("'{}' is no dim: dims are integers (0, 1, -1); names need 'members'", dim));

@@ -20,7 +20,8 @@ using layout::Mesh;
 const std::vector<std::string> kKeys = {"axes", "ranks", "views", "format", "files", "max_file_size", "path"};
 constexpr std::string_view kAxisForm = "expected \"name=size\", as in \"tp=4\"";
 constexpr std::size_t kMaxAxes = 64;
-constexpr Index kMaxRanks = Index{1} << 31;
+/// A rank costs some hundred bytes for every way in which tensors are cut.
+constexpr Index kMaxRanks = Index{1} << 20;
 
 /// Names of files that a target has anyway: its manifest and the journal of its staging directory.
 constexpr std::string_view kReservedFiles[] = {"reshard.json", "journal"};
