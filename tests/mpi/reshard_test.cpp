@@ -305,7 +305,7 @@ TEST_CASE("random plans give every process count what the oracle counts") {
         minimal::Tensors file;
         for (const plan_cases::Tensor& tensor : c.tensors)
           if (tensor.sides[0].present[static_cast<std::size_t>(rank)])
-            file[tensor.sides[0].name] = {std::string(name(tensor.dtype)), tensor.stored_shape(0, rank),
+            file[tensor.sides[0].name] = {std::string(name(tensor.sides[0].dtype)), tensor.stored_shape(0, rank),
                                           tensor.stored(0, rank, true)};
         minimal::write(setting.source() / c.sides[0].file(rank), c.sides[0].format, file);
       }

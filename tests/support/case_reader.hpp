@@ -43,7 +43,7 @@ std::set<std::string> axis_names(const layout::Mesh& mesh);
 /// Error codes that a case accepts: `error` and `or`; empty where it expects a result.
 std::set<std::string> expected_errors(const Value& expect);
 
-/// The codes that belong to reading a plan, whose cases the plan room runs.
+/// Codes that refuse a plan before there is a layout: such cases are run as plans.
 bool belongs_to_the_plan_reader(const std::set<std::string>& codes);
 
 /// Runs `work` and returns the code it was refused with, or "accepted".

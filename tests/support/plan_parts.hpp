@@ -1,5 +1,5 @@
 #pragma once
-// The parts that plan_draw.cpp makes random plans of.
+// The parts that random plans are made of.
 
 #include <optional>
 #include <string>
@@ -28,11 +28,5 @@ std::optional<std::vector<naive::Line>> lines_of(const DimCut& cut, Index length
 
 /// Whether the stored lengths alone tell the true one.
 bool is_inferred(const DimCut& cut, Index length);
-
-/// Entries of a `name/k` member: the block of every k stored positions; nothing where a boundary cuts a block.
-std::optional<naive::Line> blocks(const naive::Line& line, Index k, Index length);
-
-/// One dim of a group: blocks of `k` stay together.
-DimCut draw_group_dim(Random& random, Index length, const std::vector<layout::Axis>& axes, Index k);
 
 }  // namespace reshard::plan_cases

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -15,6 +17,18 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// A number that the dtype holds exactly and that is no subnormal.
+std::uint64_t float_bits(Dtype dtype, double value) {
+  if (dtype == Dtype::kF64) return std::bit_cast<std::uint64_t>(value);
+  const auto single = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+  if (dtype == Dtype::kF32) return single;
+  if (dtype == Dtype::kBf16) return single >> 16;
+  if (value == 0) return 0;
+  // f16 has 5 bits of exponent, counted from 15 and not from 127, and 10 of mantissa, not 23.
+  const std::uint32_t exponent = (single >> 23 & 0xff) - 127 + 15;
+  return (single >> 31 << 15) | (exponent << 10) | (single >> 13 & 0x3ff);
+}
+
 }  // namespace
 
 Index SideSpec::world() const {
@@ -23,26 +37,53 @@ Index SideSpec::world() const {
   return out;
 }
 
-std::string SideSpec::file(Index rank) const {
-  const std::string ending = format == "hdf5" ? ".h5" : ".safetensors";
-  if (!files.empty()) return fmt::format("{}{:03}.{}", files, rank, format);
-  return world() == 1 ? "model" + ending : fmt::format("rank-{:05}{}", rank, ending);
+Index SideSpec::rank_at(Index position) const {
+  return ranks.empty() ? position : ranks[static_cast<std::size_t>(position)];
 }
 
-std::vector<std::byte> Tensor::element(std::uint64_t index) const {
+std::string SideSpec::file(Index rank) const {
+  const std::string ending = format == "hdf5" ? ".h5" : ".safetensors";
+  if (files.empty()) return world() == 1 ? "model" + ending : fmt::format("rank-{:05}{}", rank, ending);
+  if (fields.empty()) return fmt::format("{}{:03}.{}", files, rank, format);
+  Index position = 0;
+  while (rank_at(position) != rank) ++position;
+  std::string out = files;
+  for (const std::string& field : fields) {
+    Index step = 1;
+    for (auto axis = axes.rbegin(); axis->name != field; ++axis) step *= axis->size;
+    for (const layout::Axis& axis : axes)
+      if (axis.name == field) out += fmt::format("{:02}-", position / step % axis.size);
+  }
+  return out + "." + format;
+}
+
+std::string SideSpec::file_template() const {
+  if (files.empty()) return "";
+  if (fields.empty()) return fmt::format("{}{{rank:03}}.{}", files, format);
+  std::string out = files;
+  for (const std::string& field : fields) out += fmt::format("{{{}:02}}-", field);
+  return out + "." + format;
+}
+
+std::vector<std::byte> Tensor::element(std::size_t side, std::uint64_t index) const {
+  const Dtype dtype = sides[side].dtype;
   std::uint64_t seed = 0;
   for (const char c : names[0]) seed = mixed(seed + static_cast<unsigned char>(c) + 0x9e3779b97f4a7c15ULL);
-  const std::uint64_t bits = mixed(seed + index + 1);
+  std::uint64_t bits = mixed(seed + index + 1);
+  // 8 bits times a power of two: a number that f16 and bf16 hold.
+  if (converted)
+    bits = float_bits(dtype, std::ldexp(static_cast<double>(bits % 257) - 128, static_cast<int>(bits >> 32 & 7) - 4));
+  if (!numbers.empty()) bits = static_cast<std::uint64_t>(numbers[static_cast<std::size_t>(index)]);
   std::vector<std::byte> out(static_cast<std::size_t>(size_bytes(dtype)));
-  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(bits >> (8 * i));
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = static_cast<std::byte>(bits >> (8 * (i % 8)));
   return out;
 }
 
-std::vector<std::byte> Tensor::logical() const {
+std::vector<std::byte> Tensor::logical(std::size_t side) const {
   const Index elements = std::accumulate(shape.begin(), shape.end(), Index{1}, std::multiplies<>());
   std::vector<std::byte> out;
   for (Index i = 0; i < elements; ++i) {
-    const std::vector<std::byte> one = element(static_cast<std::uint64_t>(i));
+    const std::vector<std::byte> one = element(side, static_cast<std::uint64_t>(i));
     out.insert(out.end(), one.begin(), one.end());
   }
   return out;
@@ -75,11 +116,11 @@ std::vector<std::byte> Tensor::stored(std::size_t side, Index rank, bool garbage
       zero = zero || (from == naive::kPadding && !cell.temporary);
       index = index * static_cast<std::uint64_t>(shape[d]) + static_cast<std::uint64_t>(std::max(from, Index{0}));
     }
-    std::vector<std::byte> one(static_cast<std::size_t>(size_bytes(dtype)), std::byte{0});
+    std::vector<std::byte> one(static_cast<std::size_t>(size_bytes(sides[side].dtype)), std::byte{0});
     if (garbage && padding) {
       std::fill(one.begin(), one.end(), static_cast<std::byte>(mixed(position + 77)));
     } else if (!zero && constant == nullptr) {
-      one = element(index);
+      one = element(side, index);
     } else if (!zero && !constant->empty()) {
       one = *constant;
     }

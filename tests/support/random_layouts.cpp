@@ -12,6 +12,9 @@ namespace {
 using layout::DimCut;
 using layout::Fallback;
 using layout::Level;
+using layout::Segment;
+using layout::SequenceLayout;
+using layout::Split;
 
 const std::vector<Index> kLengths = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 12, 14, 15, 16, 18,
                                      20, 24, 28, 30, 32, 36, 40, 42, 48, 8, 12, 16, 24, 24, 32, 48};
@@ -187,6 +190,28 @@ Side draw_side(Random& random, const Shape& shape, const std::string& wish, std:
 }
 
 }  // namespace
+
+DimCut in_steps_of(DimCut cut, Index k) {
+  if (cut.pad_total) *cut.pad_total *= k;
+  for (std::size_t i = 0; i < cut.levels.size(); ++i) {
+    Level& level = cut.levels[i];
+    const bool plain =
+        level.layout == SequenceLayout::kContiguous && !level.pad_to && !level.pad_rows && i == 0 && !cut.pad_total;
+    if (plain && (level.split != Split::kEven || level.unit > 1 || level.fallback == Fallback::kRepeat))
+      level.unit *= k;
+    if (level.layout == SequenceLayout::kStriped) level.block *= k;
+    if (level.pad_to) *level.pad_to *= k;
+    if (level.pad_rows) *level.pad_rows *= k;
+    for (Segment& segment : level.segments) {
+      segment.size *= k;
+      if (segment.unit) *segment.unit *= k;
+    }
+    if (level.packed)
+      for (std::vector<Index>* boundaries : {&level.packed->cu_seqlens, &level.packed->cu_seqlens_padded})
+        for (Index& boundary : *boundaries) boundary *= k;
+  }
+  return cut;
+}
 
 std::string describe(const DimCut& cut) {
   std::string out;

@@ -58,6 +58,9 @@ const std::vector<std::string>& features();
 layout::DimCut draw_dim(Random& random, Index length, const std::vector<layout::Axis>& axes, const std::string& wish,
                         std::set<std::string>& seen);
 
+/// The cut in steps of k elements, so that most boundaries are those of blocks.
+layout::DimCut in_steps_of(layout::DimCut cut, Index k);
+
 /// A case that was drawn to show `wish`; it may be one that is refused.
 Case draw(Random& random, const std::string& wish);
 

@@ -41,7 +41,7 @@ std::optional<Index> BlockNumbering::split_at(const DimShard& elements) const {
 DimShard BlockNumbering::to_blocks(const DimShard& elements) const {
   const Line whole(count());
   Line out;
-  Index room = 0;  // what is left of the last run's short block: padding there belongs to it
+  Index room = 0;  // what is left of the last block: padding there belongs to it
   auto run = elements.runs.begin();
   auto pad = elements.pads.begin();
   while (run != elements.runs.end() || pad != elements.pads.end()) {
@@ -52,9 +52,10 @@ DimShard BlockNumbering::to_blocks(const DimShard& elements) const {
       ++run;
     } else {
       const Index beyond = std::max(pad->length - room, Index{0});
-      room = std::max(room - pad->length, Index{0});
+      const Index padding = ceil_div(beyond, divisor_);
       const std::optional<Index> copy_of = pad->copy_of ? std::optional(block_of(*pad->copy_of)) : std::nullopt;
-      out.append(Pad{0, ceil_div(beyond, divisor_), copy_of, pad->temporary});
+      out.append(Pad{0, padding, copy_of, pad->temporary});
+      room += padding * divisor_ - pad->length;
       ++pad;
     }
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstddef>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -284,7 +285,22 @@ std::string implied_text(const DimCut& cut, const Candidates& candidates) {
 struct Hint {
   const char* source;
   Index length;
+  bool is_packed = false;
 };
+
+// Whether parts of one length by the cut are stored with different ones: no length of the dim makes up for that.
+bool parts_differ(const DimCut& cut, Index length, std::span<const Index> by_tuple) {
+  DimCut resolved = cut;
+  std::vector<std::string> fallen_back;
+  if (resolve_fallbacks(resolved, length, fallen_back) || !fallen_back.empty()) return false;
+  const std::vector<Index> expected = stored_lengths(resolved, length);
+  std::map<Index, Index> found;
+  for (std::size_t tuple = 0; tuple < by_tuple.size(); ++tuple)
+    if (by_tuple[tuple] != kAbsent &&
+        found.try_emplace(expected[tuple], by_tuple[tuple]).first->second != by_tuple[tuple])
+      return true;
+  return false;
+}
 
 [[noreturn]] void refuse(ErrorCode code, std::string message) {
   throw Error(Issue{code, "", "", std::move(message)});
@@ -309,25 +325,28 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
         packed.cu_seqlens_padded.empty() ? packed.cu_seqlens : packed.cu_seqlens_padded;
     const Index total = physical.empty() ? 0 : physical.back();
     if (auto refused = packed_refusal(packed, total)) refuse(refused->code, std::move(refused->message));
-    hints.push_back({"the end of 'packed'", total});
+    hints.push_back({"the end of 'packed'", total, true});
   }
   if (recorded) hints.push_back({"the length the checkpoint records", *recorded});
   for (const Hint& hint : hints)
     if (hint.length != hints.front().length)
-      refuse(ErrorCode::kShape, fmt::format("{} is {}, but {} is {}", hints.front().source, hints.front().length,
-                                            hint.source, hint.length));
+      refuse(
+          hint.is_packed || hints.front().is_packed ? ErrorCode::kSeqLayout : ErrorCode::kShape,
+          fmt::format("{} is {}, but {} is {}", hints.front().source, hints.front().length, hint.source, hint.length));
 
   CandidateFinder finder(cut, by_tuple);
   const Candidates candidates = finder.find();
   if (!hints.empty()) {
     Misfit why;
     if (fits(cut, hints.front().length, by_tuple, &why)) return hints.front().length;
-    const bool segments = !cut.levels.empty() && !cut.levels.front().segments.empty();
-    // A hint that fits no legal length is a wrong shape; fused parts speak for themselves.
-    const ErrorCode of_segments = why.code == ErrorCode::kShape ? ErrorCode::kSegmentSum : why.code;
-    refuse(segments ? of_segments : ErrorCode::kShape,
-           fmt::format("{} is {}, but the ranks store {}{}: {}", hints.front().source, hints.front().length,
-                       stored_text(stored), implied_text(cut, candidates), why.message));
+    // A hint that fits no legal length is a wrong shape; fused parts and packed sequences speak for themselves.
+    ErrorCode code = ErrorCode::kShape;
+    if (!cut.levels.empty() && !cut.levels.front().segments.empty())
+      code = why.code == ErrorCode::kShape ? ErrorCode::kSegmentSum : why.code;
+    else if (!cut.levels.empty() && cut.levels.front().packed && !parts_differ(cut, hints.front().length, by_tuple))
+      code = ErrorCode::kSeqLayout;
+    refuse(code, fmt::format("{} is {}, but the ranks store {}{}: {}", hints.front().source, hints.front().length,
+                             stored_text(stored), implied_text(cut, candidates), why.message));
   }
   if (!candidates || finder.open)
     refuse(ErrorCode::kMissing,

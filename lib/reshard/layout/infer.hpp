@@ -17,7 +17,8 @@ inline constexpr Index kAbsent = -1;
 /// fit, `size`, the sum of `segments`, the packed total or `recorded` (a length that the checkpoint records) decides; a
 /// hint that does not fit is refused. Cost O(ranks + coordinates); lengths that fit are looked for among a bounded
 /// number of candidates. Errors: kShape, kSegmentSum, kPad (several fit and nothing tells; stored minus padding is not
-/// positive), kSeqLayout (packed metadata), kMissing, and option faults of cut_dim.
+/// positive), kSeqLayout (packed metadata wrong, or of another
+/// total than the rest), kMissing, and option faults of cut_dim.
 Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> stored, std::optional<Index> recorded);
 
 }  // namespace reshard::layout

@@ -203,15 +203,15 @@ class GroupInference {
               numbering(carrier.divisor, dim, true).count(), carrier.divisor, dim.size, fmt::join(dim.segments, ", ")));
     std::optional<Error> split;
     std::string expected;
+    std::vector<bool> fitting;  // readings that store what is found
     for (const bool restarts : {true, false}) {
       if (restarts && !differ) continue;
       try {
         const DimLayout layout = member_dim(elements, carrier.divisor, dim, restarts);
         const auto rank = first_difference(layout, told);
         if (!rank) {
-          member.shape[carrier.dim] = numbering(carrier.divisor, dim, restarts).count();
-          member.restarts[carrier.dim] = restarts;
-          return;
+          fitting.push_back(restarts);
+          continue;
         }
         const auto part = static_cast<std::size_t>(layout.part_of_rank[*rank]);
         expected += fmt::format("{}{}{}", expected.empty() ? "" : " or ", layout.parts[part].stored_length,
@@ -220,6 +220,23 @@ class GroupInference {
       } catch (const Error& error) {
         split = error;
       }
+    }
+    const std::optional<Shape>& recorded = stored_[carrier.member].recorded;
+    const auto is_recorded = [&](bool restarts) {
+      return numbering(carrier.divisor, dim, restarts).count() == (*recorded)[carrier.dim];
+    };
+    if (recorded && std::any_of(fitting.begin(), fitting.end(), is_recorded))
+      std::erase_if(fitting, [&](bool restarts) { return !is_recorded(restarts); });
+    if (fitting.size() > 1)
+      refuse(
+          ErrorCode::kMemberSize,
+          fmt::format("with their padding, blocks of {} numbered through the dim of {} and anew in each segment of {} "
+                      "are stored alike; make the segments multiples of {}",
+                      carrier.divisor, dim.size, fmt::join(dim.segments, ", "), carrier.divisor));
+    if (fitting.size() == 1) {
+      member.shape[carrier.dim] = numbering(carrier.divisor, dim, fitting.front()).count();
+      member.restarts[carrier.dim] = fitting.front();
+      return;
     }
     if (split && expected.empty()) throw *split;
     refuse(ErrorCode::kMemberSize, fmt::format("rank {} stores {} entries, expected {} of the {} elements of the dim",

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "reshard/base/checked.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/plan/overrides.hpp"
 
@@ -65,6 +66,36 @@ void share_sizes(Rule& rule, const Node& node, Faults& faults) {
       if (!source.cut.size) source.cut.size = target.cut.size;
       if (!target.cut.size) target.cut.size = source.cut.size;
     }
+}
+
+/// The length of a dim that the plan alone tells. Boundaries in a tensor are not known before the source is read.
+std::optional<layout::Index> told_length(const layout::DimCut& cut) {
+  for (const layout::Level& level : cut.levels)
+    if (level.packed && !(level.packed->cu_seqlens_tensor.empty() && level.packed->cu_seqlens_padded_tensor.empty()))
+      return std::nullopt;
+  if (cut.size) return cut.size;
+  if (cut.levels.empty()) return std::nullopt;
+  const layout::Level& first = cut.levels.front();
+  if (!first.segments.empty()) {
+    layout::Index sum = 0;
+    for (const layout::Segment& segment : first.segments) sum = checked_add(sum, segment.size);
+    return sum;
+  }
+  if (!first.packed) return std::nullopt;
+  const layout::PackedSequences& packed = *first.packed;
+  return packed.cu_seqlens_padded.empty() ? packed.cu_seqlens.back() : packed.cu_seqlens_padded.back();
+}
+
+/// A dim that cannot be cut whatever the checkpoint holds, by the plan's own numbers.
+void check_told_lengths(const Placement& placement, std::string_view side, const Node& node, Faults& faults) {
+  for (const DimRule& dim : placement.shard) {
+    const std::optional<layout::Index> length = told_length(dim.cut);
+    if (!length) continue;
+    layout::DimCut cut = dim.cut;
+    std::vector<std::string> fallen_back;
+    if (const auto refused = layout::resolve_fallbacks(cut, *length, fallen_back))
+      faults.add(refused->code, node, fmt::format("{}: dim {}: {}", side, dim.dim, refused->message));
+  }
 }
 
 /// Whether a rule says how a side has its tensors: in words for both sides, or in those of `changes`.
@@ -142,6 +173,10 @@ Rule read_rule(const Node& node, std::size_t number, const RuleScope& scope, Fau
   if (faults.reports() > reports_before) return rule;
   check_members_agree(rule, node, faults);
   share_sizes(rule, node, faults);
+  if (!rule.drop) {
+    check_told_lengths(rule.source, "source", node, faults);
+    check_told_lengths(rule.target, "target", node, faults);
+  }
   return rule;
 }
 

@@ -195,3 +195,134 @@ TEST_CASE("a member on its own is cut as in its group") {
   CHECK(alone[1].levels.empty());
   CHECK(standalone_cut(kFp8[0], shape.members[0], shape, split, Mesh({{"tp", 2}}))[0] == split.dims[0].cut);
 }
+
+TEST_CASE("blocks have a cut of their own also where units are no whole number of them") {
+  const std::vector<GroupMember> members = {{"weight", {{"out", 1}}}, {"scale", {{"out", 2}}}};
+  const auto alone = [&](Index length, const DimCut& dim, const std::vector<Axis>& axes = {{"tp", 2}}) {
+    const GroupCut whole{{{"out", dim}}, {}};
+    const GroupShape shape = from_full(members, {{length}, {(length + 1) / 2}}, whole);
+    const DimCut out = standalone_cut(members[1], shape.members[1], shape, whole, Mesh(axes)).at(0);
+    TensorCut tensor;
+    tensor.dims = {out};
+    CHECK(lay_out(shape.members[1].shape, tensor, Mesh(axes)).dims ==
+          lay_out_group(members, shape, whole, Mesh(axes)).at(1).dims);
+    return out;
+  };
+  // 9 elements are 6 and 3; 5 blocks are 3 and 2.
+  const DimCut shares = alone(9, cut("tp", 2, [](Level& l) {
+                                l.split = Split::kShares;
+                                l.shares = {2, 1};
+                              }));
+  CHECK(shares.levels.at(0).shares == std::vector<Index>{1, 1});
+  CHECK(shares.levels.at(0).unit == 3);
+  // 3 units of 5 are 10 and 5 elements; 8 blocks are 5 and 3.
+  for (const Split split : {Split::kBalanced, Split::kChunk}) {
+    const DimCut units = alone(15, cut("tp", 2, [&](Level& l) {
+                                 l.unit = 5;
+                                 l.split = split;
+                               }));
+    CHECK(units.levels.at(0).split == split);
+    CHECK(units.levels.at(0).unit == 5);
+  }
+  // Parts of 9 and 12 elements in shares of 2 to 1: 6 + 8 and 3 + 4 elements, 3 + 4 and 2 + 2 blocks.
+  const DimCut parts = alone(21, cut("tp", 2, [](Level& l) {
+                               l.segments = {{12, {}, {}}, {9, {}, {}}};
+                               l.split = Split::kShares;
+                               l.shares = {2, 1};
+                             }));
+  CHECK(parts.levels.at(0).segments == std::vector<Segment>{{6, 4, {}}, {5, 3, {}}});
+  CHECK(parts.levels.at(0).shares == std::vector<Index>{1, 1});
+}
+
+TEST_CASE("packed sequences of whole blocks are packed sequences of blocks") {
+  const std::vector<GroupMember> members = {{"kv", {{"s", 1}}}, {"kv_scale", {{"s", 4}}}};
+  const auto packed = [](std::vector<Index> cu_seqlens, Index tp) {
+    DimCut out = cut("cp", 2, [&](Level& l) {
+      l.layout = SequenceLayout::kZigzag;
+      l.packed = PackedSequences{std::move(cu_seqlens), {}, {}, {}};
+    });
+    out.pad_value = 1;
+    out.levels.push_back(axis("tp", tp));
+    return out;
+  };
+  const auto alone = [&](Index length, const DimCut& dim) {
+    const GroupCut whole{{{"s", dim}}, {}};
+    const GroupShape shape = from_full(members, {{length}, {length / 4}}, whole);
+    return standalone_cut(members[1], shape.members[1], shape, whole,
+                          Mesh({{"cp", 2}, {"tp", dim.levels[1].axis_size}}))
+        .at(0);
+  };
+  const DimCut blocks = alone(48, packed({0, 16, 48}, 2));
+  CHECK(blocks.levels.at(0).packed->cu_seqlens == std::vector<Index>{0, 4, 12});
+  CHECK(blocks.levels.at(0).layout == SequenceLayout::kZigzag);
+  CHECK(blocks.pad_value == 1);
+  // Contiguous pieces of what is packed are pieces of a line.
+  DimCut contiguous = packed({0, 20, 48}, 1);
+  contiguous.levels[0].layout = SequenceLayout::kContiguous;
+  CHECK(alone(48, contiguous).levels.at(0) == axis("cp", 2));
+}
+
+TEST_CASE("blocks that no cut of one tensor says are refused with what would do") {
+  const std::vector<GroupMember> members = {{"weight", {{"out", 1}}}, {"scale", {{"out", 2}}}};
+  const auto refused = [&](Index length, Index blocks, const DimCut& dim, const std::vector<Axis>& axes) {
+    const GroupCut whole{{{"out", dim}}, {}};
+    return refusal([&] {
+      const GroupShape shape = from_full(members, {{length}, {blocks}}, whole);
+      lay_out_group(members, shape, whole, Mesh(axes));
+      standalone_cut(members[1], shape.members[1], shape, whole, Mesh(axes));
+    });
+  };
+  const std::string head =
+      "E_UNSUPPORTED: dim 'out' of member 'scale': its blocks of 2 have no cut of their own, which the manifest would "
+      "need: ";
+  // One sequence of a block: each of 2 coordinates stores 6 elements for the 3 behind it to share, one block each; a
+  // sequence of one block would store 2 blocks in 3 times 2.
+  DimCut packed = cut("cp", 2, [](Level& l) {
+    l.layout = SequenceLayout::kZigzag;
+    l.packed = PackedSequences{{0, 2}, {}, {}, {}};
+  });
+  packed.levels.push_back(axis("tp", 3));
+  CHECK(refused(2, 1, packed, {{"cp", 2}, {"tp", 3}}) ==
+        head +
+            "axis 'cp' deals out chunks of packed sequences that are no whole number of blocks; make every sequence a "
+            "multiple of 2 x 2 x 2 = 8, or leave this dim whole");
+  // Lines of 4 and 2 elements, padded to 10 and 8: 5 and 4 for each coordinate, so 3 and 2 blocks.
+  DimCut padded = cut("tp", 2, [](Level& l) {
+    l.unit = 2;
+    l.split = Split::kBalanced;
+  });
+  padded.levels.push_back(axis("gtp", 2));
+  padded.levels[1].pad_rows = 6;
+  CHECK(refused(6, 3, padded, {{"tp", 2}, {"gtp", 2}}) ==
+        head +
+            "axis 'gtp' pads lines so that they store different numbers of blocks; give it `pad_to`, a multiple of 2, "
+            "in place of `pad_rows`, or segments that are multiples of 2");
+  // Parts of 9 + 2 + 5 elements are 5 + 1 + 3 blocks: 8 elements of padded pieces hold 4, 4 and 1 with padding.
+  DimCut parts = cut("tp", 1, [](Level& l) { l.segments = {{9, {}, {}}, {2, {}, {}}, {5, {}, {}}}; });
+  parts.levels.push_back(axis("gtp", 3));
+  parts.levels[1].pad_to = 4;
+  CHECK(refused(16, 9, parts, {{"tp", 1}, {"gtp", 3}}) ==
+        head +
+            "equal pieces of fused parts that are no whole number of blocks hold different numbers of them; make the "
+            "segments multiples of 2, or leave this dim whole");
+}
+
+TEST_CASE("padding that hides how blocks are numbered is refused") {
+  const std::vector<GroupMember> members = {{"weight", {{"out", 1}}}, {"scale", {{"out", 3}}}};
+  // Parts of 2 and 1 elements are one block of 3, or two; padded to 8 over 2 coordinates either is stored as 2 and 2.
+  DimCut parts = cut("tp", 1, [](Level& l) { l.segments = {{2, {}, {}}, {1, {}, {}}}; });
+  parts.levels.push_back(axis("gtp", 2));
+  parts.levels[1].pad_to = 4;
+  const GroupCut source{{{"out", parts}}, {}};
+  const Mesh mesh({{"tp", 1}, {"gtp", 2}});
+  const std::vector<Shape> weight = {{4}, {4}};
+  const std::vector<Shape> scale = {{2}, {2}};
+  const auto infer = [&](std::optional<Shape> recorded) {
+    return infer_group(members, source, {}, mesh, std::vector<StoredMember>{{weight, Shape{3}}, {scale, recorded}});
+  };
+  CHECK(refusal([&] { infer({}); }) ==
+        "E_MEMBER_SIZE: dim 'out': member 'scale': with their padding, blocks of 3 numbered through the dim of 3 and "
+        "anew in each segment of 2, 1 are stored alike; make the segments multiples of 3");
+  CHECK(infer(Shape{1}).members[1].restarts == std::vector<bool>{false});
+  CHECK(infer(Shape{2}).members[1].restarts == std::vector<bool>{true});
+}

@@ -109,7 +109,14 @@ TEST_CASE("packed sequences say how long the stream is") {
   });
   CHECK(infer(packed, {6, 6}) == 8);
   CHECK(refused(packed, {4, 4}) ==
-        "E_SHAPE: the end of 'packed' is 8, but the ranks store 4, 4: it would be stored as 6 where 4 is found");
+        "E_SEQ_LAYOUT: the end of 'packed' is 8, but the ranks store 4, 4: it would be stored as 6 where 4 is found");
+  CHECK(refused(packed, {6, 6}, 9) ==
+        "E_SEQ_LAYOUT: the end of 'packed' is 8, but the length the checkpoint records is 9");
+  DimCut sized = packed;
+  sized.size = 9;
+  CHECK(refused(sized, {6, 6}) == "E_SEQ_LAYOUT: 'size' is 9, but the end of 'packed' is 8");
+  // Coordinates that should be alike and are not: no total would do.
+  CHECK(refused(packed, {6, 5}).rfind("E_SHAPE: ", 0) == 0);
 }
 
 TEST_CASE("shards that imply no one length are refused") {

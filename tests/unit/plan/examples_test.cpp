@@ -21,7 +21,6 @@ TEST_CASE("the short forms of the format's description are read") {
       "target: {axes: [pp=1, tp=4, cp=1]}\ntensors:\n";
   for (
       const std::string rule : {
-          R"(- {match: model.embed_tokens.weight, shard: {0: tp}, target: {shard: {0: {pad_total: 8, size: 101}}}})",
           R"(- {match: "embedding.**", owner: {pp: "0/32"}, shard: {0: tp}})",
           R"(- {match: "decoder.final_layernorm.weight", owner: {pp: "31/32"}})",
           R"(- {match: "decoder.layers.*.mlp.linear_fc2.weight", owner: {pp: {index: $1, count: 32, numbering: local}}, shard: {1: tp}})",
@@ -35,4 +34,9 @@ TEST_CASE("the short forms of the format's description are read") {
     CAPTURE(rule);
     CHECK(refusals(head + rule + "\n") == "read");
   }
+  CHECK(
+      refusals(
+          "reshard: 1\nsource: {axes: []}\ntarget: {axes: [tp=4]}\ntensors:\n"
+          "- {match: model.embed_tokens.weight, shard: {0: tp}, target: {shard: {0: {pad_total: 8, size: 101}}}}\n") ==
+      "read");
 }

@@ -230,6 +230,32 @@ TEST_CASE("the cut of a dim refuses what it cannot mean") {
   }
 }
 
+TEST_CASE("a length that the plan tells and no checkpoint could cut so is refused without one") {
+  // The target has tp=4, cp=2.
+  const std::vector<Case> cases = {
+      {R"j({"axes": "cp", "segments": [4, 3]})j", "E_INDIVISIBLE p:3:1"},
+      {R"j({"axes": "cp", "segments": [4, 6]})j", "read"},
+      {R"j({"axes": "cp", "size": 7})j", "E_INDIVISIBLE p:3:1"},
+      {R"j({"axes": "cp", "size": 1, "split": "balanced"})j", "E_EMPTY_SHARD p:3:1"},
+      {R"j({"axes": "cp", "size": 7, "fallback": "replicate"})j", "read"},
+      {R"j({"axes": "cp", "size": 6, "layout": "zigzag"})j", "E_SEQ_LAYOUT p:3:1"},
+      {R"j({"axes": "cp", "layout": "zigzag", "packed": {"cu_seqlens": [0, 6]}, "padding": "forbid"})j",
+       "E_SEQ_LAYOUT p:3:1"},
+      {R"j({"axes": "cp", "layout": "zigzag", "packed": {"cu_seqlens": "t"}, "size": 6})j", "read"},
+      {R"j({"axes": "cp", "size": 7, "pad_rows": 2})j", "E_PAD p:3:1"},
+      {R"j({"axes": "tp", "size": 6, "unit": 2, "fallback": "repeat"})j", "E_REPEAT p:3:1"},
+      {R"j({"axes": "cp", "size": 6, "stride": 2})j", "E_STRIDE p:3:1"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.text);
+    CHECK(rule(R"j({"match": "w", "target": {"shard": {"0": )j" + c.text + "}}}") == c.outcome);
+  }
+  CHECK(rule(R"j({"match": "w", "shard": {"0": {"axes": "tp", "size": 7}}, "drop": true})j") == "read");
+  CHECK(rule_message(R"j({"match": "w", "target": {"shard": {"0": {"axes": "tp", "segments": [8, 6]}}}})j") ==
+        "tensors[0]: target: dim 0: axis 'tp' of size 4 cannot cut the 6 elements of segment 1: 6 is not a multiple of "
+        "4; legal sizes of 'tp': 1, 2");
+}
+
 TEST_CASE("sequence layouts refuse what they cannot mean") {
   const std::vector<Case> cases = {
       {R"j({"axes": "cp", "layout": "ring"})j", "E_SCHEMA p:3:56"},

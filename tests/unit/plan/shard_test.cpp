@@ -63,17 +63,17 @@ TEST_CASE("axis sizes are those of each side, and an axis of the other side only
 TEST_CASE("cutting options belong to the first axis, padding to the last") {
   Level tp = level("tp", 8);
   tp.unit = 128;
-  tp.segments = {{128, {}, {}}, {32, 16, Fallback::kRepeat}};
+  tp.segments = {{1024, {}, {}}, {128, 16, Fallback::kRepeat}};
   tp.split = Split::kBalanced;
   tp.fallback = Fallback::kReplicate;
   Level gtp = level("gtp", 4);
   gtp.pad_to = 16;
   DimCut cut = cut_of({tp, gtp});
-  cut.size = 160;
+  cut.size = 1152;
   cut.fill = Fill::kLast;
   CHECK(target_cut(
-            "{axes: [tp, gtp], unit: 128, segments: [128, {size: 32, unit: 16, fallback: repeat}], split: balanced,"
-            " fallback: replicate, pad_to: 16, size: 160, fill: last}") == cut);
+            "{axes: [tp, gtp], unit: 128, segments: [1024, {size: 128, unit: 16, fallback: repeat}], split: balanced,"
+            " fallback: replicate, pad_to: 16, size: 1152, fill: last}") == cut);
 
   Level strided = level("tp", 8);
   strided.stride = 2;
@@ -173,10 +173,11 @@ TEST_CASE("a padded total without axes is of a dim that is not cut") {
 }
 
 TEST_CASE("a true size said of one side holds for the other") {
-  const Rule rule = rule_of("{match: w, shard: {0: tp}, target: {shard: {0: {pad_total: 8, size: 101}}}}");
-  CHECK(rule.source.shard[0].cut.size == 101);
+  const Rule rule = rule_of("{match: w, shard: {0: tp}, target: {shard: {0: {pad_total: 8, size: 102}}}}");
+  CHECK(rule.source.shard[0].cut.size == 102);
   CHECK_FALSE(rule.source.shard[0].cut.pad_total.has_value());
-  CHECK(refusals(std::string(kHead) +
-                 "{match: w, source: {shard: {0: {axes: tp, size: 4}}}, target: {shard: {0: {axes: tp, size: 5}}}}") ==
-        "E_SHAPE p:5:5");
+  CHECK(
+      refusals(std::string(kHead) +
+               "{match: w, source: {shard: {0: {axes: tp, size: 16}}}, target: {shard: {0: {axes: tp, size: 24}}}}") ==
+      "E_SHAPE p:5:5");
 }

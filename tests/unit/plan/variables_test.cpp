@@ -65,13 +65,13 @@ TEST_CASE("variables stand in numbers, inside strings and in keys") {
       "source: {axes: []}\n"
       "target: {axes: [\"tp=${n}\"]}\n"
       "tensors:\n"
-      "  - {match: w, shard: {\"${dim}\": {axes: tp, unit: \"${d*2}\", segments: [\"${n*d}\", 32]}}}\n");
+      "  - {match: w, shard: {\"${dim}\": {axes: tp, unit: \"${d*2}\", segments: [\"${n*d*2}\", 64]}}}\n");
   CHECK(plan.target.mesh.axes() == std::vector<layout::Axis>{{"tp", 4}});
   REQUIRE(plan.rules[0].target.shard.size() == 1);
   CHECK(plan.rules[0].target.shard[0].dim == "1");
   CHECK(plan.rules[0].target.shard[0].cut.levels[0].unit == 16);
   CHECK(plan.rules[0].target.shard[0].cut.levels[0].segments ==
-        std::vector<layout::Segment>{{32, {}, {}}, {32, {}, {}}});
+        std::vector<layout::Segment>{{64, {}, {}}, {64, {}, {}}});
 }
 
 TEST_CASE("the command line overrides variables and only those the plan has") {

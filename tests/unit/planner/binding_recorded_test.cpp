@@ -73,7 +73,7 @@ TEST_CASE("a rule that cuts otherwise is refused with both placements") {
               "{\"shard\":{\"0\":{\"axes\":[\"tp\"],\"unit\":4}}}, which cannot cut it: dim 0: axis 'tp' of size 2 "
               "cannot cut the 6 elements: "
               "6 is not a multiple of the unit 4"});
-  CHECK(codes(plan_with("{match: w, target: {shard: {0: {axes: tp, size: 7}}}}, {match: 'l.*.w'}"), recorded()) ==
+  CHECK(codes(plan_with("{match: w, target: {shard: {0: {axes: tp, size: 8}}}}, {match: 'l.*.w'}"), recorded()) ==
         Lines{"E_SHAPE w"});
   CHECK(codes(plan_with("{match: w}, {match: 'l.*.w', owner: {pp: $1/2}}"), recorded()) == Lines{"E_SHAPE l.0.w"});
   CHECK(codes(plan_with("{match: w}, {match: 'l.*.w', owner: {pp: {index: $1, split: [2, 1], numbering: local}}}"),

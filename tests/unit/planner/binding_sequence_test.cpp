@@ -63,6 +63,16 @@ TEST_CASE("boundaries that no tensor or no such tensor gives are refused") {
         Lines{"E_SEQ_LAYOUT h"});
 }
 
+TEST_CASE("packed sequences of another total than the stream are refused") {
+  const auto source = [](layout::Index ranks, layout::Index stored) {
+    return catalog(ranks, {everywhere("h", ranks, {stored}), everywhere("cu", ranks, {3}, Dtype::kI32)});
+  };
+  CHECK(refusal(packed("", "cp=2"), source(1, 10), numbers({0, 3, 8})) ==
+        Lines{"E_SEQ_LAYOUT: p.yaml:1: tensors[0]: tensor 'h': source: dim 0: the end of 'packed' is 8, but the ranks "
+              "store 10: it would be stored as 8 where 10 is found"});
+  CHECK(codes(packed("cp=2", ""), source(2, 5), numbers({0, 3, 8})) == Lines{"E_SEQ_LAYOUT h"});
+}
+
 TEST_CASE("a source that cannot be read is no fault of the plan") {
   const auto source = catalog(1, {everywhere("h", 1, {8}), everywhere("cu", 1, {3}, Dtype::kI32)});
   const planner::TensorNumbers broken = [](const SourceTensor&) -> Numbers {

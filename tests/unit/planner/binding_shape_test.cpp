@@ -77,9 +77,9 @@ TEST_CASE("the size that only the target's padding names is the tensor's") {
   CHECK(codes(one_rule("tp=1", "tp=2", "shard: {0: tp}, target: {shard: {0: {pad_total: 8, size: 100}}}"),
               catalog(1, {everywhere("w", 1, {101, 2})})) == Lines{"E_SHAPE w"});
   CHECK(refusal(one_rule("tp=1", "tp=2",
-                         "shard: {0: {axes: tp, size: 8}}, target: {shard: {0: null, -2: {axes: tp, size: 9}}}"),
+                         "shard: {0: {axes: tp, size: 8}}, target: {shard: {0: null, -2: {axes: tp, size: 10}}}"),
                 catalog(1, {everywhere("w", 1, {8, 2})})) ==
-        Lines{"E_SHAPE: p.yaml:1: tensors[0]: tensor 'w': dim 0: `size` is 8 on the source and 9 on the target"});
+        Lines{"E_SHAPE: p.yaml:1: tensors[0]: tensor 'w': dim 0: `size` is 8 on the source and 10 on the target"});
 }
 
 TEST_CASE("alignment padding is stored, never counted") {
