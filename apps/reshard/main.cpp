@@ -36,8 +36,12 @@ void say(std::string_view line) {
 void report_error(const CommonOptions& options, const Error& error) {
   for (const Issue& issue : error.issues()) say(to_line(issue));
   if (options.report != Report::kJson) return;
+  // An error about the place of the result is not written there.
+  CommonOptions place = options;
+  for (const Issue& issue : error.issues())
+    if (issue.where == options.output) place.output.clear();
   try {
-    print_result(options, report::error_json(error));
+    print_result(place, report::error_json(error));
   } catch (const Error& second) {
     say(second.what());
   }

@@ -69,6 +69,22 @@ class Chains(Case):
         first = self.convert(self.chain_plan({"axes": [], "max_file_size": "1KiB"}, [{"match": "*"}], "first.json", source={"axes": []}), self.full(tensors))
         self.assert_full(self.convert_everywhere(self.chain_plan({"axes": []}, [{"match": "*"}], "next.json"), first), tensors)
 
+    def test_bytes_that_are_not_the_manifests(self):
+        rules = [{"match": "w", "shard": {"0": "tp"}}]
+        first = self.convert(self.chain_plan({"axes": ["tp=2"]}, rules, "first.json", source={"axes": []}), self.full({"w": noise("w", 6, 2)}))
+        path = first / "rank-00001.safetensors"
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        for np in (1, 2):
+            for options in ((), ("--transport", "mpi")):
+                for rule in (rules[0], {**rules[0], "dtype": "f64"}):
+                    result = self.run_plan(self.chain_plan({"axes": ["tp=3"]}, [rule], "next.json"), first, *options, np=np)
+                    self.assert_exit(result, 4)
+                    self.assert_error_lines(result, "E_DIGEST")
+                    self.assertIn("manifest", result.err)
+                    self.assertFalse(self.target.exists())
+
     def test_every_axis_keeps_its_own_options(self):
         w = noise("w", 14, 2)
         packed = {"axis": "pp", "layout": "zigzag", "packed": {"cu_seqlens": [0, 4, 14]}}

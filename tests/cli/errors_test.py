@@ -55,6 +55,17 @@ class OneVerdict(Case):
             self.assertIn(path.name, result.err)
             self.assertFalse(self.target.exists())
 
+    def test_a_message_that_cannot_be_written_changes_no_exit_code(self):
+        for script in ('"$@" 2>/dev/full', '"$@" 2>&-', '"$@" >/dev/full 2>/dev/full'):
+            result = execute(["bash", "-c", script, "bash", *command("run", self.four, "--source", self.dir / "nowhere", "--target", self.dir / "t")])
+            self.assert_exit(result, 4)
+
+    def test_no_command_of_that_name(self):
+        for words in (("foo",), ("foo", "--help")):
+            result = self.reshard(*words)
+            self.assert_exit(result, 2)
+            self.assertIn("'foo'", result.err)
+
     def test_the_message_appears_once(self):
         (self.source / "rank-00002.safetensors").unlink()
         result = self.assert_agreed(4, ["rank-00002.safetensors"])

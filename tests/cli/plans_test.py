@@ -159,6 +159,20 @@ class Meshes(Plans):
         self.assertIn(result.code, (3, 4), str(result))
         self.assertFalse(self.target.exists())
 
+    def test_two_ranks_share_a_source_file_only_as_replicas(self):
+        source = self.full({"w": iota(4, 2)})
+        for rule in ({"shard": {"0": "tp"}}, {"shard": {"0": {"axes": "tp", "layout": "zigzag"}}}, {"owner": {"tp": "0/2"}}):
+            plan = self.plan({"reshard": 1, "source": {"axes": ["tp=2"], "files": "model.safetensors"}, "target": {"axes": []}, "tensors": [{"match": "w", **rule}]})
+            with self.subTest(rule=rule):
+                result = self.run_plan(plan, source)
+                self.assertIn(result.code, (3, 4), str(result))
+                self.assertFalse(self.target.exists())
+        plan = self.plan({"reshard": 1, "source": {"axes": ["dp=2"], "files": "model.safetensors"}, "target": {"axes": []}, "tensors": [{"match": "w"}]})
+        self.assert_full(self.convert(plan, source), {"w": iota(4, 2)})
+
+    def test_a_dim_that_no_member_names(self):
+        self.check('reshard: 1\ntarget: {axes: [tp=2]}\ntensors:\n  - {match: g, members: {weight: ". .", bias: "."}, shard: {out: tp}}\n', "E_DIM_RANGE", "4", words=("out",))
+
 
 class Patterns(Plans):
     def test_bad_patterns(self):

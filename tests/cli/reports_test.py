@@ -105,6 +105,42 @@ class PlanReport(Case):
             {"name": "a.w", "shape": [2], "bytes": 8, "file": "rank-00001.safetensors"},
             {"name": "b.w", "shape": [2], "bytes": 8, "file": "rank-00001.safetensors"}])
 
+    def test_a_listing_that_nothing_matches(self):
+        source = self.full({"w": iota(4)})
+        plan = self.tp_plan(0, 2, ("w", {"0": "tp"}))
+        for rank in ("-1", "2"):
+            self.assert_exit(self.reshard("plan", plan, "--source", source, "--rank", rank), 2)
+        result = self.reshard("plan", plan, "--source", source, "--tensor", "v")
+        self.assert_exit(result, 0)
+        self.assertIn("tensors\n  none\n", result.out)
+
+    def test_a_report_of_inspect_stands_for_the_checkpoint(self):
+        source = self.ranks([{"w": s, "n": iota(3)} for s in even(iota(8, 2), 0, 2)])
+        report = self.dir / "report.json"
+        self.assert_exit(self.reshard("inspect", source, "--report", "json", "--output", report), 0)
+        plan = self.tp_plan(2, 4, ("w", {"0": "tp"}), ("n", None))
+        told, real = (self.report(plan, place, "--processes", "3") for place in (report, source))
+        for document in (told, real):
+            document.pop("plan_digest")
+            document.pop("ignored_files", None)
+        self.assertEqual(told, real)
+        self.refuse(plan, report, 2, "E_USAGE", words=("inspect",))
+        self.refuse_plan(self.tp_plan(4, 2, ("w", {"0": "tp"}), ("n", None)), report, 4, "E_MESH_WORLD")
+        packed = self.tp_plan(2, 4, ("w", {"0": {"axes": "tp", "layout": "zigzag", "packed": {"cu_seqlens": "n"}}}), ("n", None))
+        self.assertEqual(self.reshard("plan", packed, "--source", report).code, 4)
+        for text in ("{", "[]", '{"schema": "reshard.plan", "version": 1}', report.read_text().replace('"version":1', '"version":2').replace('"version": 1', '"version": 2'),
+                     report.read_text().replace('"ranks"', '"rank"'), report.read_text().replace('[0,1]', '[0,2]').replace('[0, 1]', '[0, 2]')):
+            broken = self.dir / "broken.json"
+            broken.write_text(text)
+            self.refuse_plan(plan, broken, 4, "E_FORMAT", words=("broken.json",))
+
+    def refuse_plan(self, plan, source, code, *codes, words=()):
+        result = self.reshard("plan", plan, "--source", source)
+        self.assert_exit(result, code)
+        self.assert_error_lines(result, *codes)
+        for word in words:
+            self.assertIn(word, result.err)
+
     def test_ignored_files_are_named(self):
         source = self.full({"w": iota(4)})
         (source / "config.json").write_text("{}")
@@ -191,6 +227,27 @@ class RunReport(Case):
                 self.assertGreater(report["seconds"], 0)
                 self.assertGreaterEqual(report["digests_checked"], 1)
                 self.assertEqual(report["totals"]["bytes_written"], 16384)
+
+    def test_warnings_and_what_is_being_done_go_to_standard_error(self):
+        source = self.ranks([{"w": s} for s in even(iota(8), 0, 2)])
+        plan = self.plan({"reshard": 1, "source": {"axes": ["tp=2"]}, "target": {"axes": ["dp=2", "pp=2"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]})
+        usual, quiet, verbose = (self.run_plan(plan, source, *options) for options in ((), ("--quiet",), ("--verbose",)))
+        self.assertIn("notice: W_AXIS_IDLE", usual.err)
+        self.assertIn("warning: W_AXIS_IDLE", usual.err)
+        self.assertNotIn("W_", usual.out)
+        self.assertEqual(quiet.err, "")
+        self.assertIn("plan.json: 1 rules", verbose.err)
+        self.assertGreater(len(verbose.err.splitlines()), len(usual.err.splitlines()) + 3)
+
+    def test_files_that_record_another_mesh(self):
+        rules = [{"match": "w", "shard": {"0": "tp"}}]
+        first = self.convert(self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"], "format": "hdf5"}, "tensors": rules}), self.full({"w": iota(4)}))
+        (first / "reshard.json").unlink()
+        plan = self.plan({"reshard": 1, "source": {"axes": ["ep=2"]}, "target": {"axes": []}, "tensors": [{"match": "w", "shard": {"0": "ep"}}]})
+        result = self.run_plan(plan, first)
+        self.assert_exit(result, 0)
+        self.assertIn("notice: W_AXES", result.err)
+        self.assertIn("tp=2", result.err)
 
     def test_the_summary_counts_what_flags_excused(self):
         source = self.full({"a": iota(4), "b": iota(4), "d": iota(4)})

@@ -36,6 +36,44 @@ class Places(Case):
             self.assert_usage(self.run_to(target, plan=self.four, np=np), "E_EXISTS", target)
         self.assertEqual(snapshot(self.dir), before)
 
+    def test_source_files_that_lie_in_the_target_are_not_replaced(self):
+        target = self.dir / "target"
+        self.assert_exit(self.run_to(target), 0)
+        linked = self.dir / "linked"
+        linked.mkdir()
+        for path in target.iterdir():
+            if path.suffix == ".safetensors":
+                (linked / path.name).symlink_to(path)
+        plan = self.plan({"reshard": 1, "source": {"axes": ["tp=2"]}, "target": {"axes": []}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]}, "back.json")
+        before = snapshot(self.dir)
+        result = self.reshard("run", plan, "--source", linked, "--target", target, "--overwrite")
+        self.assert_usage(result, "E_USAGE", "rank-00000.safetensors")
+        self.assertEqual(snapshot(self.dir), before)
+        self.assert_exit(self.reshard("run", plan, "--source", linked, "--target", self.dir / "other"), 0)
+
+    def test_a_report_goes_into_no_checkpoint(self):
+        before = snapshot(self.dir)
+        target = self.dir / "target"
+        for words in (("plan", self.two, "--source", self.source), ("inspect", self.source), ("compare", self.source, self.source),
+                      ("run", self.two, "--source", self.source, "--target", target)):
+            for output in (self.source / "model.safetensors", self.source / "new.json", self.dir / "no-folder" / "x.json"):
+                with self.subTest(command=words[0], output=output):
+                    self.assert_usage(self.reshard(*words, "--report", "json", "--output", output), "E_USAGE", output)
+        self.assert_usage(self.run_to(target, "--output", target / "x.json"), "E_USAGE", target)
+        self.assertEqual(snapshot(self.dir), before)
+
+    def test_an_unfinished_target_is_no_source(self):
+        target = self.dir / "target"
+        self.assert_exit(self.run_to(target), 0)
+        (target / "journal").write_text("reshard journal 1 995dc9bbdf1939fa\n")
+        (target / "reshard.json").unlink()
+        plan = self.plan({"reshard": 1, "source": {"axes": ["tp=2"]}, "target": {"axes": []}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]}, "back.json")
+        for result in (self.reshard("run", plan, "--source", target, "--target", self.dir / "out"), self.reshard("plan", plan, "--source", target),
+                       self.reshard("inspect", target)):
+            self.assert_exit(result, 4)
+            self.assert_error_lines(result, "E_FORMAT")
+            self.assertIn("995dc9bbdf1939fa", result.err)
+
     def test_overwrite_leaves_no_file_of_the_old_target(self):
         target = self.dir / "target"
         self.assert_exit(self.run_to(target, plan=self.four), 0)
