@@ -30,7 +30,7 @@ ALONE = (
     ("E_SCHEMA", rule("w").replace("axes: [tp=4]", 'axes: [tp=4], files: "{tq}.safetensors"'), ("tq", "rank", "tp")),
     ("E_MESH_SIZE", rule("w", target="tp"), ("'tp'", "size")),
     ("E_MESH_SIZE", rule("w", target="tp=0"), ("'0'", "1 or more")),
-    ("E_MESH_SIZE", rule("w", target="tp=65536, dp=65536"), ("2147483648",)),
+    ("E_MESH_SIZE", rule("w", target="tp=65536, dp=65536"), ("1048576",)),
     ("E_AXIS_DUP", rule("w", target="tp=2, tp=2"), ("'tp'", "twice")),
     ("E_RANKS", rule("w").replace("axes: [tp=4]", "axes: [tp=4], ranks: [0, 1, 1, 3]"), ("1",)),
     ("E_RANKS", rule("w").replace("axes: [tp=4]", "axes: [tp=4], ranks: [0, 1]"), ("2", "4")),

@@ -227,7 +227,10 @@ bool fits(const DimCut& cut, Index length, std::span<const Index> by_tuple, Misf
     if (by_tuple[tuple] == kAbsent || by_tuple[tuple] == lengths[index]) continue;
     if (why)
       *why = {ErrorCode::kShape,
-              fmt::format("it would be stored as {} where {} is found", lengths[index], by_tuple[tuple])};
+              fmt::format("it would be stored as {} where {} is found{}", lengths[index], by_tuple[tuple],
+                          cut.pad_total && by_tuple[tuple] * cut.levels.front().axis_size == length
+                              ? "; where only the target is padded, 'pad_total' stands under `target`"
+                              : "")};
     return false;
   }
   return true;

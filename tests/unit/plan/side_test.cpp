@@ -77,7 +77,7 @@ TEST_CASE("sizes of axes are integers of 1 or more and nothing else") {
   }
   CHECK(target_refusal("{axes: [tp]}") == "E_MESH_SIZE p:2:17");
   CHECK(target_refusal("{axes: [tp=1048576]}") == "read");
-  CHECK(target_refusal("{axes: [tp=1048576, dp=2]}") == "E_MESH_SIZE p:2:32");
+  CHECK(target_refusal("{axes: [tp=1048576, dp=2]}") == "E_MESH_SIZE p:2:29");
   CHECK(target_refusal("{axes: [tp=3, dp=349526]}") == "E_MESH_SIZE p:2:23");
 }
 
