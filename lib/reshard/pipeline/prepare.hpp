@@ -4,7 +4,6 @@
 // computes the same.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
