@@ -228,7 +228,7 @@ bool fits(const DimCut& cut, Index length, std::span<const Index> by_tuple, Misf
     if (why)
       *why = {ErrorCode::kShape,
               fmt::format("it would be stored as {} where {} is found{}", lengths[index], by_tuple[tuple],
-                          cut.pad_total && by_tuple[tuple] * cut.levels.front().axis_size == length
+                          cut.pad_total && by_tuple[tuple] * static_cast<Index>(by_tuple.size()) == length
                               ? "; where only the target is padded, 'pad_total' stands under `target`"
                               : "")};
     return false;

@@ -4,7 +4,6 @@
 // computes the same.
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
