@@ -1,5 +1,6 @@
 """Failures at several processes: one verdict, one exit code, everybody ends, nothing is published."""
 
+import hashlib
 import os
 import pathlib
 import signal
@@ -116,7 +117,7 @@ class DuringARun(Case):
                 self.assertLess(result.seconds, 10)
                 self.assertFalse(self.target.exists())
                 self.assertTrue(self.partial.exists())
-                self.assert_exit(stopped.again("--overwrite"), 0)
+                self.assert_exit(stopped.again("--resume"), 0)
                 self.assert_files(self.target, stopped.expected)
             self.clear(stopped)
 
@@ -144,6 +145,25 @@ class FullDisk(Case):
                     self.assert_error_lines(result, "E_IO")
                     self.assertIn("target.partial", result.err)
                     self.assertNotIn("LEFT target\n", result.err)
+
+
+    def test_ATM_3_more_room_and_it_goes_on(self):
+        source = self.full({"w": noise("w", 32, 1024, 1024, dtype="U8")})  # 32 MiB onto 20
+        disk = self.dir / "disk"
+        disk.mkdir()
+        for np in (1, 2):
+            with self.subTest(processes=np):
+                words = command("run", self.tp_plan(0, 2, ("w", {"0": "tp"})), "--source", source, "--target", disk / "target", "--resume", "--report", "json", np=np)
+                script = ('mount -t tmpfs -o size=20m tmpfs "$0" && "$@" >&2; code=$?; mount -o remount,size=50m "$0" && "$@" && ls "$0" | sed "s/^/LEFT /" >&2; '
+                          'cat "$0"/target/rank-0000*.safetensors | sha256sum >&2; exit $code')
+                result = execute([*SMALL_DISK, script, disk, *words], env=environment())
+                self.assert_exit(result, 5)
+                self.assertGreater(result.json()["bytes_resumed"], 0)
+                self.assertIn("LEFT target\n", result.err)
+                self.assertNotIn("LEFT target.partial", result.err)
+                whole = self.convert(self.dir / "plan.json", source)
+                expected = hashlib.sha256(b"".join((whole / f"rank-0000{rank}.safetensors").read_bytes() for rank in (0, 1))).hexdigest()
+                self.assertIn(expected, result.err)
 
 
 class ReadOnly(Case):

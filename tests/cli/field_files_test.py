@@ -346,7 +346,7 @@ class Targets(Case):
             os.kill(stopped.workers()[1], signal.SIGKILL)
             self.assertNotEqual(stopped.go_on().code, 0)
         self.assertEqual(snapshot(out), before)
-        self.assert_exit(stopped.again(), 0)
+        self.assert_exit(stopped.again("--resume"), 0)
         self.assert_files(out, stopped.expected)
         self.assertEqual([path.name for path in self.dir.iterdir() if path.name.startswith(out.name)], [out.name])
 

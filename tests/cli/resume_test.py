@@ -361,6 +361,21 @@ class Finished(Ended):
             self.assertEqual(sum(report["bytes_read"]), 0)
             self.clear()
 
+    def test_verify_looks_at_it_before_it_is_renamed(self):
+        self.assert_exit(self.go(), 0)
+        file = self.target / "rank-00003.safetensors"
+        content = file.read_bytes()
+        self.target.rename(self.partial)
+        file = self.partial / file.name
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        for np in (1, 2):
+            result = self.go("--resume", "--verify", np=np)
+            self.assert_exit(result, 70)
+            self.assert_error_lines(result, "E_DIGEST")
+            self.assertFalse(self.target.exists())
+        file.write_bytes(content)
+        self.assert_resumed("--verify", np=2)
+
     def test_the_journals_name_is_taken(self):
         plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": [], "files": "journal"}, "tensors": [{"match": "**"}]}, "journal.json")
         result = self.go(plan=plan)

@@ -177,12 +177,12 @@ class Partial(Case):
 
     def test_it_is_locked_while_a_run_lives(self):
         with Stopped(self, self.target) as stopped:
-            for options in ((), ("--overwrite",)):
+            for options in ((), ("--overwrite",), ("--resume",)):
                 self.assert_exit(self.run_again(*options), 2)
             stopped.go_on()
         self.assert_files(self.target, stopped.expected)
 
-    def test_a_killed_run_leaves_no_target_and_can_be_run_again(self):
+    def test_a_killed_run_leaves_no_target_and_can_be_continued_or_run_again(self):
         for processes, number in ((1, signal.SIGKILL), (2, signal.SIGKILL), (1, signal.SIGTERM)):
             with self.subTest(processes=processes, signal=number):
                 with Stopped(self, self.target, processes) as stopped:
@@ -191,9 +191,15 @@ class Partial(Case):
                 self.assertFalse(self.target.exists())
                 self.assertTrue(self.partial.exists())
                 self.assertFalse((self.partial / "reshard.json").exists())
-                self.assert_exit(stopped.again("--overwrite"), 0)
-                self.assert_files(self.target, stopped.expected)
-                shutil.rmtree(self.target)
+                kept = self.dir / "kept.partial"
+                shutil.copytree(self.partial, kept)
+                for option in ("--resume", "--overwrite"):
+                    self.assert_exit(stopped.again(option), 0)
+                    self.assert_files(self.target, stopped.expected)
+                    shutil.rmtree(self.target)
+                    shutil.copytree(kept, self.partial)
+                shutil.rmtree(self.partial)
+                shutil.rmtree(kept)
 
     def test_an_interrupted_run_ends_within_a_second_and_says_so(self):
         for number in (signal.SIGINT, signal.SIGTERM):

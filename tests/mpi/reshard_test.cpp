@@ -9,7 +9,9 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "mpi/world.hpp"
@@ -106,11 +108,14 @@ class Setting {
   }
 
   /// By one process; the others wait. The result is there after this.
-  void run_alone(const std::string& target) const {
+  void run_alone(const std::string& target, std::optional<std::string> target_format = std::nullopt) const {
     std::string failure;
     if (world().rank() == 0) {
       const auto alone = exchange::alone();
-      failure = outcome([&] { pipeline::run(options(target, Transport::kDirect, 1), formats(), *alone); });
+      pipeline::RunOptions how = options(target, Transport::kDirect, 1);
+      how.prepare.plan.target_format = std::move(target_format);
+      how.staging.resume = true;
+      failure = outcome([&] { pipeline::run(how, formats(), *alone); });
     } else {
       failure = "done";
     }
@@ -288,6 +293,44 @@ TEST_CASE("what fails on one process ends all of them within seconds with its ex
   for (const Transport transport : {Transport::kDirect, Transport::kMpi})
     CHECK(try_mischief(setting, transport, "rows", true, "E_IO exit 5") > 0);
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(100));
+}
+
+TEST_CASE("a run that failed is continued, by as many processes or by one, to the bytes of a run that did not") {
+  const Setting setting;
+  for (const char* const format : {"safetensors", "hdf5"}) {
+    setting.run_alone("alone", format);
+    for (const Transport transport : {Transport::kDirect, Transport::kMpi})
+      for (const std::string tensor : {"columns", "packed", "whole"})
+        for (const bool alone : {false, true}) {
+          CAPTURE(format);
+          CAPTURE(name(transport));
+          CAPTURE(tensor);
+          CAPTURE(alone);
+          // The last process fails at the first buffer of a tensor; what all had written by then is in their journals.
+          Mischief mischief(BufferStage::kUnpacked, tensor, 0, true);
+          pipeline::RunOptions options = setting.options("continued", transport);
+          options.prepare.plan.target_format = format;
+          options.prepare.memory_bytes = 40000;
+          options.staging.resume = true;
+          if (world().rank() == world().size() - 1) options.hooks = &mischief;
+          const std::string failed = outcome([&] { setting.run(options); });
+          CHECK(is_same_everywhere(failed));
+          CHECK(setting.exists("continued") == (failed == "done"));
+          if (failed != "done" && alone) {
+            setting.run_alone("continued", format);
+          } else {
+            options.hooks = nullptr;
+            pipeline::RunResult result;
+            CHECK(outcome([&] { result = setting.run(options); }) == "done");
+            CHECK(result.start == (failed == "done" ? pipeline::Start::kFinished : pipeline::Start::kContinue));
+            if (failed != "done" && world().size() == 1 && tensor == "whole") CHECK(result.bytes_resumed > 0);
+          }
+          world().barrier();
+          CHECK(setting.different("alone", "continued") == "");
+          setting.clear("continued");
+        }
+    setting.clear("alone");
+  }
 }
 
 TEST_CASE("random plans give every process count what the oracle counts") {

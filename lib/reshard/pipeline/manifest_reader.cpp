@@ -15,8 +15,6 @@
 namespace reshard::pipeline {
 namespace {
 
-/// A million tensors take about 100 MB.
-constexpr std::int64_t kManifestBytes = std::int64_t{256} << 20;
 constexpr std::size_t kDigestDigits = 16;
 constexpr DocumentKind kKind{"reshard.manifest", "manifest", "manifest of a finished target"};
 

@@ -19,6 +19,9 @@
 
 namespace reshard::pipeline {
 
+/// The largest that is read. A million tensors take about 100 MB.
+inline constexpr std::int64_t kManifestBytes = std::int64_t{256} << 20;
+
 struct ManifestTensor {
   Dtype dtype = Dtype::kU8;
   Shape shape;                ///< true, global

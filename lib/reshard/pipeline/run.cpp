@@ -171,18 +171,27 @@ void check_recorded_digests(const Prepared& prepared, const Ledger::Totals& tota
 }
 
 /// Of a run that found everything done.
-RunResult without_work(RunResult result, Communicator& communicator) {
+RunResult without_work(RunResult result, std::int64_t peak_bytes, Communicator& communicator) {
   const auto processes = static_cast<std::size_t>(communicator.size());
   result.bytes_resumed = result.prepared->target.tensor_bytes();
   result.stages.resize(kStages);
   result.bytes_read.assign(processes, 0);
-  result.peak_staging_bytes.assign(processes, 0);
+  result.peak_staging_bytes = gathered(communicator, peak_bytes);
   result.peak_rss_bytes = gathered(communicator, peak_rss_bytes());
   return result;
 }
 
-/// --verify: what lies in the staging directory against the manifest that is about to be written. Returns the peak of
-/// this process's buffers.
+/// The manifest that an earlier run has left, on every process.
+std::string staged_manifest(const Staging& staging, Communicator& communicator) {
+  std::string text;
+  agreed(communicator, [&] {
+    if (communicator.rank() == 0) text = read_text(staging.directory() / kManifestName, kManifestBytes);
+  });
+  return communicator.broadcast(std::move(text));
+}
+
+/// --verify: what lies in the staging directory against the manifest that it gets or has. Returns the peak of this
+/// process's buffers.
 std::int64_t check_written(const std::string& manifest, const fs::path& directory, const RunOptions& options,
                            const Formats& formats, Communicator& communicator) {
   ReadBackOptions read;
@@ -234,11 +243,17 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
 
   result.start = claim(*staging, prepared.plan_digest, communicator);
   if (result.start == Start::kPublish || result.start == Start::kFinished) {
-    agreed(communicator, [&] {
-      if (first && result.start == Start::kPublish) staging->publish();
-    });
+    std::int64_t peak_bytes = 0;
+    if (result.start == Start::kPublish) {
+      if (options.verify)
+        peak_bytes = check_written(staged_manifest(*staging, communicator), staging->directory(), options, formats,
+                                   communicator);
+      agreed(communicator, [&] {
+        if (first) staging->publish();
+      });
+    }
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    return without_work(std::move(result), communicator);
+    return without_work(std::move(result), peak_bytes, communicator);
   }
 
   const std::vector<std::string> names = names_of(prepared.target);
