@@ -143,6 +143,18 @@ TEST_CASE("the error of one process is everyone's") {
   }
 }
 
+TEST_CASE("what others find wrong with the bytes of a process that failed does not hide why it failed") {
+  const int last = world().size() - 1;
+  const std::string found = outcome([&] {
+    exchange::agreed(world(), [&] {
+      if (world().rank() == last) throw Error(Issue{ErrorCode::kIo, "file", "", "read"});
+      throw Error(Issue{ErrorCode::kDigest, "", "w", "differs"});
+    });
+  });
+  CHECK(is_same_everywhere(found));
+  CHECK(found.starts_with("E_IO exit 5: file: read"));
+}
+
 TEST_CASE("the same error of all is told once, different ones are all told with the exit code of the lowest process") {
   std::vector<Issue> issues;
   const auto collect = [&](const Error& mine) {
