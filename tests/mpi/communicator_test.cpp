@@ -152,7 +152,7 @@ TEST_CASE("what others find wrong with the bytes of a process that failed does n
     });
   });
   CHECK(is_same_everywhere(found));
-  CHECK(found.starts_with("E_IO exit 5: file: read"));
+  CHECK(found.starts_with("E_IO exit 5: read"));
 }
 
 TEST_CASE("the same error of all is told once, different ones are all told with the exit code of the lowest process") {
