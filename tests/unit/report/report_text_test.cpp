@@ -168,6 +168,29 @@ TEST_CASE("a run tells what was written where, how fast, and what was left") {
 )");
 }
 
+TEST_CASE("a run that continues another says how much was there, one that has nothing to do why") {
+  const pipeline::PlanHeader plan = test::small_header();
+  pipeline::RunResult result;
+  result.target = "/data/out";
+  result.stages.resize(pipeline::kStages);
+  result.bytes_resumed = std::int64_t{3} << 20;
+  const auto text = [&](pipeline::Start start) {
+    result.start = start;
+    return report::run_text(plan, result);
+  };
+  CHECK(text(pipeline::Start::kContinue).find(R"(
+  resumed    3 MiB of them were there from an earlier run: read, checked and not
+             written again
+)") != std::string::npos);
+  const std::string sides = R"(  source     tp=2 (2 ranks), hdf5, 320 B
+  target     pp=2 tp=2, expert: ep=4 (4 ranks), safetensors, 384 B
+)";
+  CHECK(text(pipeline::Start::kPublish) ==
+        "/data/out was put in place: an earlier run had written all of it\n" + sides);
+  CHECK(text(pipeline::Start::kFinished) ==
+        "/data/out is finished already, from an earlier run of this plan: nothing was done\n" + sides);
+}
+
 TEST_CASE("an inspection is a table with names folded") {
   pipeline::Inspection inspection;
   inspection.format = "safetensors";
