@@ -8,7 +8,7 @@
 #include <string>
 
 #include "reshard/exchange/communicator.hpp"
-#include "support/fast_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace reshard::mpi_test {
 
@@ -25,7 +25,7 @@ class SharedDirectory {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  std::optional<test::FastDirectory> mine_;
+  std::optional<test::TemporaryDirectory> mine_;
   std::filesystem::path path_;
 };
 

@@ -19,9 +19,9 @@
 #include "reshard/format/hdf5/hdf5.hpp"
 #include "reshard/format/safetensors/safetensors.hpp"
 #include "reshard/pipeline/run.hpp"
-#include "support/fast_directory.hpp"
 #include "support/minimal_files.hpp"
 #include "support/plan_cases.hpp"
+#include "support/temporary_directory.hpp"
 
 using namespace reshard;
 using plan_cases::PlanCase;
@@ -187,7 +187,7 @@ class Trial {
 
   const PlanCase& case_;
   Random& random_;
-  test::FastDirectory root_;
+  test::TemporaryDirectory root_;
 };
 
 }  // namespace

@@ -188,20 +188,24 @@ std::optional<Refusal> AxisCut::runs_refusal(Index runs) const {
 
 std::optional<Refusal> AxisCut::part_refusal(const Part& part, std::size_t number) const {
   const Index n = level_.axis_size;
-  const auto refuse = [&](ErrorCode code, std::string why) {
-    const std::string place = level_.segments.empty() ? std::string() : fmt::format(" of segment {}", number);
+  const std::string counted_elements = fmt::format(
+      "the {} elements{}", part.size, level_.segments.empty() ? std::string() : fmt::format(" of segment {}", number));
+  const auto refuse = [&](ErrorCode code, const std::string& why) {
     const bool may_fall_back =
         part.fallback == Fallback::kReplicate && (code == ErrorCode::kIndivisible || code == ErrorCode::kEmptyShard);
-    return Refusal{code, fmt::format("{} cannot cut the {} elements{}: {}", axis_text(level_), part.size, place, why),
-                   may_fall_back};
+    return Refusal{code, fmt::format("{} cannot cut {}: {}", axis_text(level_), counted_elements, why), may_fall_back};
   };
   const Index units = ceil_div(part.size, part.unit);
   const std::string counted = part.unit == 1 ? std::to_string(units) : fmt::format("{} units of {}", units, part.unit);
   switch (level_.split) {
     case Split::kEven:
-      if (part.size % part.unit != 0)
-        return refuse(ErrorCode::kIndivisible,
-                      fmt::format("{} is not a multiple of the unit {}", part.size, part.unit));
+      if (const Index rest = part.size % part.unit; rest != 0)  // whatever the size of the axis, also where it is 1
+        return Refusal{
+            ErrorCode::kIndivisible,
+            fmt::format("{} that axis '{}' cuts are no whole number of units of {} ({} x {} + {}); legal lengths are "
+                        "multiples of {}",
+                        counted_elements, level_.axis, part.unit, part.size / part.unit, part.unit, rest, part.unit),
+            part.fallback == Fallback::kReplicate};
       if (part.fallback == Fallback::kRepeat && units > 0 && units < n) {
         if (n % units == 0) return std::nullopt;
         return refuse(ErrorCode::kRepeat,
@@ -210,7 +214,7 @@ std::optional<Refusal> AxisCut::part_refusal(const Part& part, std::size_t numbe
       if (units % n != 0) return refuse(ErrorCode::kIndivisible, fmt::format("{} is not a multiple of {}", counted, n));
       return std::nullopt;
     case Split::kBalanced:
-      if (units < n)
+      if (n > 1 && units < n)
         return refuse(ErrorCode::kEmptyShard, fmt::format("{} over {} coordinates would leave some empty", counted, n));
       return std::nullopt;
     case Split::kChunk:

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "reshard/layout/cut.hpp"
+#include "reshard/layout/dim_shard.hpp"
 
 namespace reshard::layout {
 

@@ -9,14 +9,11 @@
 
 #include "reshard/base/checked.hpp"
 #include "reshard/layout/axis_cut.hpp"
-#include "reshard/layout/blocks.hpp"
+#include "reshard/layout/legal_sizes.hpp"
 #include "reshard/layout/line.hpp"
 
 namespace reshard::layout {
 namespace {
-
-constexpr Index kMaxNamedSize = 1024;    // legal sizes beyond this are not looked for
-constexpr std::size_t kNamedSizes = 12;  // nor are more than this many written down
 
 std::vector<AxisCut> axis_cuts(const DimCut& cut) {
   std::vector<AxisCut> out;
@@ -31,18 +28,8 @@ Index total_padding(const DimCut& cut, Index length) {
   return (align - length % align) % align;
 }
 
-// Names the sizes that would have been accepted, for faults that another size cures.
-void add_legal_sizes(Refusal& refusal, const Level& level, Index length) {
-  if (refusal.code != ErrorCode::kIndivisible && refusal.code != ErrorCode::kEmptyShard &&
-      refusal.code != ErrorCode::kRepeat)
-    return;
-  if (level.split == Split::kShares) return;
-  const std::vector<Index> legal = legal_axis_sizes(level, length, kMaxNamedSize);
-  if (legal.empty()) return;
-  const std::size_t named = std::min(legal.size(), kNamedSizes);
-  refusal.message += fmt::format("; legal sizes of '{}': {}{}", level.axis,
-                                 fmt::join(legal.begin(), legal.begin() + static_cast<std::ptrdiff_t>(named), ", "),
-                                 named < legal.size() ? ", ..." : "");
+bool another_size_helps(ErrorCode code) {
+  return code == ErrorCode::kIndivisible || code == ErrorCode::kEmptyShard || code == ErrorCode::kRepeat;
 }
 
 Line padded_line(const DimCut& cut, Index length) {
@@ -82,12 +69,6 @@ void require_cuttable(const DimCut& cut, Index length) {
 
 }  // namespace
 
-Index DimShard::true_length() const {
-  Index out = 0;
-  for (const Run& run : runs) out += run.length;
-  return out;
-}
-
 std::optional<Refusal> option_refusal(const DimCut& cut) {
   if (cut.pad_total) {
     if (*cut.pad_total < 1)
@@ -106,7 +87,8 @@ std::optional<Refusal> option_refusal(const DimCut& cut) {
   return std::nullopt;
 }
 
-std::optional<Refusal> resolve_fallbacks(DimCut& cut, Index length, std::vector<std::string>& fallen_back) {
+std::optional<Refusal> resolve_fallbacks(DimCut& cut, Index length, std::vector<std::string>& fallen_back,
+                                         std::span<const BlockNumbering> blocks) {
   if (auto refused = option_refusal(cut)) return refused;
   std::set<Index> lengths = {checked_add(length, total_padding(cut, length))};
   for (std::size_t i = 0; i < cut.levels.size(); ++i) {
@@ -119,7 +101,8 @@ std::optional<Refusal> resolve_fallbacks(DimCut& cut, Index length, std::vector<
         falls_back = true;
         continue;
       }
-      add_legal_sizes(*refused, cut.levels[i], line);
+      if (another_size_helps(refused->code))
+        refused->message += legal_sizes_text(cut.levels[i], line, i == 0 ? blocks : std::span<const BlockNumbering>());
       if (i > 0) refused->message += fmt::format(" (a line that '{}' leaves)", cut.levels[i - 1].axis);
       return refused;
     }
@@ -156,28 +139,6 @@ std::vector<DimShard> cut_dim_everywhere(const DimCut& cut, Index length) {
   require_cuttable(cut, length);
   std::vector<DimShard> out;
   take_all(axis_cuts(cut), padded_line(cut, length), out);
-  return out;
-}
-
-std::vector<Index> legal_axis_sizes(const Level& level, Index length, Index limit, std::span<const Index> divisors) {
-  std::vector<Index> out;
-  std::vector<Index> segments;
-  for (const Segment& segment : level.segments) segments.push_back(segment.size);
-  for (Index n = 1; n <= limit; ++n) {
-    DimCut trial;
-    trial.levels = {level};
-    trial.levels.front().axis_size = n;
-    const AxisCut axis(trial.levels, Fill::kZero);
-    if (axis.option_refusal() || axis.refusal(length)) continue;
-    const bool whole_blocks = std::all_of(divisors.begin(), divisors.end(), [&](Index divisor) {
-      const BlockNumbering blocks(length, divisor, segments);
-      const Line line(length);
-      for (Index c = 0; c < n; ++c)
-        if (blocks.split_at(axis.take(line, c).shard())) return false;
-      return true;
-    });
-    if (whole_blocks) out.push_back(n);
-  }
   return out;
 }
 

@@ -5,7 +5,6 @@
 // coordinate's part of the current line and hands it on. What is left is an ordered list of runs; padding is stored but
 // has no global index. A rank's shard is the product over its dims.
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include "reshard/base/error.hpp"
+#include "reshard/layout/blocks.hpp"
+#include "reshard/layout/dim_shard.hpp"
 #include "reshard/layout/mesh.hpp"
 
 namespace reshard::layout {
@@ -73,38 +74,6 @@ struct DimCut {
   friend bool operator==(const DimCut&, const DimCut&) = default;
 };
 
-/// Global indices [global, global + length) lie at stored positions [stored, stored + length).
-struct Run {
-  Index global = 0;
-  Index stored = 0;
-  Index length = 0;
-
-  friend auto operator<=>(const Run&, const Run&) = default;
-};
-
-/// Stored positions that hold no element of the tensor.
-struct Pad {
-  Index stored = 0;
-  Index length = 0;
-  std::optional<Index> copy_of;  ///< the global index whose value `fill: last` repeats; nothing: zero bytes
-  bool temporary = false;        ///< padding of packed sequences: holds `pad_value`
-
-  friend auto operator<=>(const Pad&, const Pad&) = default;
-};
-
-/// What one coordinate holds of one dim. Runs and pads are sorted by stored position, maximal, and together tile
-/// [0, stored_length).
-struct DimShard {
-  std::vector<Run> runs;
-  std::vector<Pad> pads;
-  Index stored_length = 0;
-
-  /// Sum of run lengths: elements of the tensor, padding left out.
-  Index true_length() const;
-
-  friend auto operator<=>(const DimShard&, const DimShard&) = default;
-};
-
 /// The shard of one coordinate per level. `length` is the true size. Cost O(runs).
 /// Errors: kIndivisible, kEmptyShard, kSegmentSum, kStride, kSeqLayout, kPad, kRepeat, kOwner (shares), kSchema,
 /// kOverflow, kUnsupported (more runs than memory is given); the message names the level's axis and the numbers, the
@@ -129,16 +98,12 @@ std::optional<Refusal> option_refusal(const DimCut& cut);
 /// Decides `fallback: replicate` for a dim of true size `length`: a level that asks for it and cannot cut is replaced
 /// in `cut` by one of axis size 1, and its axis appended to `fallen_back`. Returns the first fault that remains;
 /// afterwards, without one, cut_dim does not throw. Only lengths are looked at: O(distinct lengths x coordinates) per
-/// level.
-std::optional<Refusal> resolve_fallbacks(DimCut& cut, Index length, std::vector<std::string>& fallen_back);
+/// level. The sizes that a fault names as legal cut none of `blocks`.
+std::optional<Refusal> resolve_fallbacks(DimCut& cut, Index length, std::vector<std::string>& fallen_back,
+                                         std::span<const BlockNumbering> blocks = {});
 
 /// Stored lengths of all coordinates, row-major over the levels, of a cut that resolve_fallbacks accepts.
 /// O(coordinates).
 std::vector<Index> stored_lengths(const DimCut& cut, Index length);
-
-/// Axis sizes up to `limit` that a dim of `length` can be cut by at this level, so that no boundary cuts a block of any
-/// of `divisors` (counted from the start of the segment). For messages: O(limit^2 x segments).
-std::vector<Index> legal_axis_sizes(const Level& level, Index length, Index limit,
-                                    std::span<const Index> divisors = {});
 
 }  // namespace reshard::layout

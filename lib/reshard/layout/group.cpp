@@ -10,6 +10,7 @@
 #include "reshard/base/checked.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/layout/blocks.hpp"
+#include "reshard/layout/legal_sizes.hpp"
 #include "reshard/layout/member_layout.hpp"
 
 namespace reshard::layout {
@@ -21,6 +22,22 @@ std::string names_of(const GroupShape& shape) {
   std::vector<std::string> names;
   for (const GroupShape::Dim& dim : shape.dims) names.push_back(dim.name);
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// The numberings of all members on a dim.
+std::vector<BlockNumbering> blocks_of(std::span<const GroupMember> members, const GroupShape& shape,
+                                      const GroupShape::Dim& dim) {
+  std::vector<BlockNumbering> out;
+  for (std::size_t m = 0; m < members.size(); ++m)
+    for (std::size_t d = 0; d < members[m].dims.size(); ++d)
+      if (const MemberDim& token = members[m].dims[d]; token.name == dim.name && token.divisor > 1)
+        out.push_back(numbering(token.divisor, dim, shape.members[m].restarts[d]));
+  return out;
+}
+
+// Of a dim whose blocks a boundary cuts. Which axis made the boundary is known only where one cuts.
+std::string legal_sizes(const DimCut& cut, Index length, std::span<const BlockNumbering> blocks) {
+  return cut.levels.size() == 1 ? legal_sizes_text(cut.levels.front(), length, blocks) : std::string();
 }
 
 }  // namespace
@@ -58,7 +75,7 @@ std::vector<TensorLayout> lay_out_group(std::span<const GroupMember> members, co
     if (resolved.size && *resolved.size != dim.size) {
       add(place, {ErrorCode::kShape, "", "",
                   fmt::format("the plan gives size {}, but its length is {}", *resolved.size, dim.size)});
-    } else if (auto refused = resolve_fallbacks(resolved, dim.size, fallen_back)) {
+    } else if (auto refused = resolve_fallbacks(resolved, dim.size, fallen_back, blocks_of(members, shape, dim))) {
       add(place, {refused->code, "", "", refused->message});
     } else {
       elements.emplace(dim.name, lay_out_dim(resolved, dim.size, mesh));
@@ -85,7 +102,7 @@ std::vector<TensorLayout> lay_out_group(std::span<const GroupMember> members, co
       } catch (const Error& error) {
         for (Issue issue : error.issues()) {
           if (issue.code == ErrorCode::kUnitSplit)
-            issue.message += legal_sizes_text(cut.of(dim.name), dim.size, token.divisor);
+            issue.message += legal_sizes(cut.of(dim.name), dim.size, blocks_of(members, shape, dim));
           add(fmt::format("dim '{}' of member '{}'", dim.name, members[m].name), std::move(issue));
         }
       }

@@ -140,7 +140,7 @@ class GroupInference {
       refuse(ErrorCode::kSegmentSum, fmt::format("the segments sum to {}, but its length is {}", sum, dim.size));
 
     std::vector<std::string> fallen_back;
-    if (auto refused = resolve_fallbacks(cut, dim.size, fallen_back))
+    if (auto refused = resolve_fallbacks(cut, dim.size, fallen_back, possible_blocks(dim, carriers)))
       refuse(refused->code, std::move(refused->message));
     const DimLayout elements = lay_out_dim(cut, dim.size, mesh_);
     for (const Carrier& carrier : carriers) {
@@ -179,6 +179,17 @@ class GroupInference {
       return sum;
     }
     return infer_length(cut, mesh_, told, recorded);
+  }
+
+  // Every way in which the members' blocks may be numbered.
+  static std::vector<BlockNumbering> possible_blocks(const GroupShape::Dim& dim, const std::vector<Carrier>& carriers) {
+    std::vector<BlockNumbering> out;
+    for (const Carrier& carrier : carriers) {
+      if (carrier.divisor == 1) continue;
+      out.push_back(numbering(carrier.divisor, dim, false));
+      if (!starts_aligned(dim.segments, carrier.divisor)) out.push_back(numbering(carrier.divisor, dim, true));
+    }
+    return out;
   }
 
   static bool starts_aligned(const std::vector<Index>& segments, Index divisor) {

@@ -10,12 +10,6 @@
 #include "reshard/base/error.hpp"
 
 namespace reshard::layout {
-namespace {
-
-constexpr Index kMaxNamedSize = 64;  // legal sizes beyond this are not looked for
-
-}  // namespace
-
 BlockNumbering numbering(Index divisor, const GroupShape::Dim& dim, bool restarts) {
   return restarts ? BlockNumbering(dim.size, divisor, dim.segments) : BlockNumbering(dim.size, divisor);
 }
@@ -46,16 +40,6 @@ DimLayout member_dim(const DimLayout& elements, Index divisor, const GroupShape:
   for (const std::int32_t part : elements.part_of_rank)
     out.part_of_rank.push_back(renumbered[static_cast<std::size_t>(part)]);
   return out;
-}
-
-std::string legal_sizes_text(const DimCut& cut, Index length, Index divisor) {
-  if (cut.levels.size() != 1 || cut.levels.front().layout != SequenceLayout::kContiguous || cut.levels.front().packed ||
-      cut.levels.front().split == Split::kShares)
-    return {};
-  const Index divisors[] = {divisor};
-  const std::vector<Index> legal = legal_axis_sizes(cut.levels.front(), length, kMaxNamedSize, divisors);
-  return fmt::format("; legal sizes of '{}' up to {}: {}", cut.levels.front().axis, kMaxNamedSize,
-                     fmt::join(legal, ", "));
 }
 
 }  // namespace reshard::layout

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
@@ -51,6 +52,11 @@ std::optional<Index> Mesh::axis_size(std::string_view name) const {
   for (const Axis& axis : axes_)
     if (axis.name == name) return axis.size;
   return std::nullopt;
+}
+
+std::size_t Mesh::axis_position(std::string_view name) const {
+  const auto found = std::find_if(axes_.begin(), axes_.end(), [&](const Axis& axis) { return axis.name == name; });
+  return static_cast<std::size_t>(found - axes_.begin());
 }
 
 Index Mesh::coordinate(Index rank, std::string_view axis) const {

@@ -2,6 +2,7 @@
 // A mesh: named axes over ranks, outermost (slowest) first. The position of a coordinate is its row-major index;
 // `ranks` maps positions to the rank numbers that file names carry (identity where absent). Plan format, section 3.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,6 +32,8 @@ class Mesh {
   Index size() const { return size_; }
   /// Size of an axis; nothing for a name that is no axis of this mesh.
   std::optional<Index> axis_size(std::string_view name) const;
+  /// Where an axis stands, from 0; axes().size() for a name that is no axis of this mesh.
+  std::size_t axis_position(std::string_view name) const;
   /// Coordinate of a rank (number as in file names) on an axis; 0 on an axis this mesh does not have.
   Index coordinate(Index rank, std::string_view axis) const;
   /// All coordinates of a rank, in axes order.

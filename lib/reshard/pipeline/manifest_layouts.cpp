@@ -24,12 +24,13 @@ planner::RecordedLayout ManifestLayouts::lay_out(const plan::Placement& placemen
     owners.push_back(planner::owner_coordinates(owner, {}));
     if (owner.axis_size > 1) axes.insert(owner.axis);
   }
-  const layout::TensorCut cut{planner::cuts_by_position(placement.shard, shape.size()),
+  const layout::Mesh& mesh = manifest_.side.mesh_of(placement.view);
+  const layout::TensorCut cut{planner::cuts_by_position(placement.shard, shape.size(), mesh),
                               presence_.ranks(placement.view, owners)};
   for (const layout::DimCut& dim : cut.dims)
     for (const layout::Level& level : dim.levels)
       if (level.axis_size > 1) axes.insert(level.axis);
-  out.layout = layout::lay_out(shape, cut, manifest_.side.mesh_of(placement.view));
+  out.layout = layout::lay_out(shape, cut, mesh);
   out.text = canonical_json(plan::placement_value(placement));
   out.axes.assign(axes.begin(), axes.end());
   return out;

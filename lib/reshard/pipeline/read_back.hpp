@@ -6,28 +6,15 @@
 #include <atomic>
 #include <csignal>
 #include <cstdint>
-#include <string>
 #include <vector>
 
-#include "reshard/base/error.hpp"
 #include "reshard/exchange/communicator.hpp"
 #include "reshard/pipeline/formats.hpp"
 #include "reshard/pipeline/hooks.hpp"
 #include "reshard/pipeline/manifest_reader.hpp"
+#include "reshard/pipeline/target_problem.hpp"
 
 namespace reshard::pipeline {
-
-/// Something that is not as the manifest says. `file`: relative to the target; empty where a tensor of several files is
-/// wrong and their own digests do not tell which. `tensor`: empty where the file itself is meant.
-struct TargetProblem {
-  ErrorCode code = ErrorCode::kInternal;
-  std::string file;
-  std::string tensor;
-  std::string expected;
-  std::string found;
-
-  friend bool operator==(const TargetProblem&, const TargetProblem&) = default;
-};
 
 struct ReadBackOptions {
   bool allow_external = false;

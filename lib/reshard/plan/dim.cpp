@@ -190,16 +190,19 @@ bool says_partial(std::string_view text) {
 Index AxisScope::size_of(const std::string& axis, const Node& at, Faults& faults) const {
   if (const auto size = here->axis_size(axis)) return *size;
   if (other->axis_size(axis)) return 1;
+  if (says_partial(axis)) {
+    faults.add(ErrorCode::kPartial, at,
+               fmt::format("'{}': partial sums are not stored values; reduce them before saving", axis));
+    return 1;
+  }
+  if (!all_read) return 1;
   std::vector<std::string> known;
   for (const layout::Mesh* mesh : {here, other})
     for (const layout::Axis& candidate : mesh->axes())
       if (std::find(known.begin(), known.end(), candidate.name) == known.end()) known.push_back(candidate.name);
   std::sort(known.begin(), known.end());  // the same words for both sides
   const std::string where = view.empty() ? "on either side" : fmt::format("in view '{}' on either side", view);
-  if (says_partial(axis)) {
-    faults.add(ErrorCode::kPartial, at,
-               fmt::format("'{}': partial sums are not stored values; reduce them before saving", axis));
-  } else if (known.empty()) {
+  if (known.empty()) {
     faults.add(
         ErrorCode::kAxisUnknown, at,
         fmt::format("no axis '{}' {}: neither side has axes; a full checkpoint that a model's rules apply to says "

@@ -18,9 +18,10 @@ struct AxisScope {
   const layout::Mesh* other = nullptr;  ///< of the other side: an axis that only it has counts as size 1 here
   std::string side;                     ///< "source" or "target", for messages
   std::string view;                     ///< of the rule, for messages
+  bool all_read = true;  ///< false: there may be axes that neither mesh has, because their side was not all read
   layout::Fallback fallback = layout::Fallback::kError;  ///< where a level says nothing
 
-  /// Reports kAxisUnknown for an axis that neither mesh has; 1 then.
+  /// Reports kAxisUnknown for an axis that neither mesh has, where both were all read; 1 then.
   layout::Index size_of(const std::string& axis, const Node& at, Faults& faults) const;
 };
 

@@ -101,7 +101,11 @@ class LevelReader {
   }
 
   void check_shares(const Node& node, const std::vector<Index>& shares) {
-    if (std::all_of(shares.begin(), shares.end(), [](Index share) { return share == 0; })) {
+    Index sum = 0;
+    if (std::any_of(shares.begin(), shares.end(),
+                    [&](Index share) { return __builtin_add_overflow(sum, share, &sum); })) {
+      faults_.add(ErrorCode::kOverflow, node, "the shares add up to more than 63 bits hold");
+    } else if (sum == 0) {
       faults_.add(ErrorCode::kSchema, node, "the shares add up to 0, expected one share per coordinate, not all 0");
     } else if (level_.axis_size > 1 && static_cast<Index>(shares.size()) != level_.axis_size) {
       faults_.add(ErrorCode::kOwner, node,

@@ -80,14 +80,6 @@ std::optional<Placed> read_placement(const Node& node, Faults& faults) {
   return placed;
 }
 
-/// Where an axis stands on the mesh; behind all of them for one that only the other side has.
-std::size_t mesh_position(const layout::Mesh& mesh, const std::string& axis) {
-  const auto& axes = mesh.axes();
-  const auto found =
-      std::find_if(axes.begin(), axes.end(), [&](const layout::Axis& candidate) { return candidate.name == axis; });
-  return static_cast<std::size_t>(found - axes.begin());
-}
-
 }  // namespace
 
 std::vector<DimRule> read_place(const Node& node, const AxisScope& scope, Faults& faults) {
@@ -108,12 +100,12 @@ std::vector<DimRule> read_place(const Node& node, const AxisScope& scope, Faults
     placed.push_back(std::move(*placement));
   }
   std::stable_sort(placed.begin(), placed.end(), [&](const Placed& a, const Placed& b) {
-    return mesh_position(*scope.here, a.level.axis) < mesh_position(*scope.here, b.level.axis);
+    return scope.here->axis_position(a.level.axis) < scope.here->axis_position(b.level.axis);
   });
   for (Placed& placement : placed) {
     auto rule =
         std::find_if(rules.begin(), rules.end(), [&](const DimRule& known) { return known.dim == placement.dim; });
-    if (rule == rules.end()) rule = rules.insert(rules.end(), DimRule{placement.dim, {}});
+    if (rule == rules.end()) rule = rules.insert(rules.end(), DimRule{placement.dim, {}, true});
     rule->cut.levels.push_back(std::move(placement.level));
   }
   return rules;

@@ -13,7 +13,8 @@ namespace reshard::plan {
 /// The cut of one dim. `dim` is as written: an integer (negative from the end) or, in a group, a dim name.
 struct DimRule {
   std::string dim;
-  layout::DimCut cut;  ///< axis sizes bound to the side's mesh
+  layout::DimCut cut;       ///< axis sizes bound to the side's mesh
+  bool axis_first = false;  ///< of `place`: keys that turn out to be one dim (0 and -2 of a matrix) are levels of it
 };
 
 /// As dims with levels in mesh order. Reports kSchema, kPartial, kAxisUnknown, kStride. Dims are not checked here.

@@ -33,8 +33,12 @@ class PlacementReader {
 
   Placement run() {
     placement_.view = read_view(words_, rule_, scope_, faults_);
-    axes_ = AxisScope{&scope_.here->mesh_of(placement_.view), &scope_.other->mesh_of(scope_.other_view), scope_.side,
-                      placement_.view, scope_.fallback};
+    axes_ = AxisScope{&scope_.here->mesh_of(placement_.view),
+                      &scope_.other->mesh_of(scope_.other_view),
+                      scope_.side,
+                      placement_.view,
+                      scope_.here->all_axes_read && scope_.other->all_axes_read,
+                      scope_.fallback};
     if (words_.members) placement_.members = read_members(part(rule_, "members", *words_.members), faults_);
     names_ = dim_names(placement_.members);
     if (words_.shard) read_shard(part(rule_, "shard", *words_.shard));
@@ -54,7 +58,7 @@ class PlacementReader {
     for (const Value::Member& member : node->object()) {
       const Node at = child(node, member);
       check_dim(member.key, Node{at.value, at.path, member.position});
-      DimRule rule{member.key, read_dim(at, axes_, faults_)};
+      DimRule rule{member.key, read_dim(at, axes_, faults_), false};
       for (const layout::Level& level : rule.cut.levels) use_axis(level.axis, fmt::format("cuts dim {}", rule.dim), at);
       placement_.shard.push_back(std::move(rule));
     }
@@ -113,6 +117,7 @@ std::string read_view(const SideWords& words, const Node& rule, const PlacementS
   const auto name = read_string(node, faults);
   if (!name) return "";
   if (scope.here->has_view(*name) || scope.other->has_view(*name)) return *name;
+  if (!scope.here->all_axes_read || !scope.other->all_axes_read) return "";
   std::vector<std::string> known;
   for (const Side* side : {scope.here, scope.other})
     for (const View& view : side->views)

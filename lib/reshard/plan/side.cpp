@@ -71,19 +71,28 @@ std::optional<Axis> read_axis(const Node& node, Faults& faults) {
   return Axis{name, size};
 }
 
-std::vector<Axis> read_axes(const Node& node, Faults& faults) {
+struct WrittenAxes {
   std::vector<Axis> axes;
-  if (!expect_list(node, "a list of \"name=size\", outermost first", faults)) return axes;
+  bool all_read = true;  ///< false: what could not be read may have named more axes
+};
+
+WrittenAxes read_axes(const Node& node, Faults& faults) {
+  if (!expect_list(node, "a list of \"name=size\", outermost first", faults)) return {{}, false};
   Index product = 1;
   bool too_large = false;
   if (node->array().size() > kMaxAxes) {
     faults.add(ErrorCode::kSchema, node, fmt::format("{} axes, at most {} are read", node->array().size(), kMaxAxes));
-    return axes;
+    return {{}, false};
   }
+  WrittenAxes out;
+  std::vector<Axis>& axes = out.axes;
   for (std::size_t i = 0; i < node->array().size(); ++i) {
     const Node item = child(node, i);
     const std::optional<Axis> axis = read_axis(item, faults);
-    if (!axis) continue;
+    if (!axis) {
+      out.all_read = false;
+      continue;
+    }
     if (std::any_of(axes.begin(), axes.end(), [&](const Axis& known) { return known.name == axis->name; })) {
       faults.add(ErrorCode::kAxisDup, item, fmt::format("axis '{}' stands twice in one mesh", axis->name));
       continue;
@@ -96,7 +105,7 @@ std::vector<Axis> read_axes(const Node& node, Faults& faults) {
     axes.push_back({axis->name, too_large ? 1 : axis->size});
     product *= axes.back().size;
   }
-  return axes;
+  return out;
 }
 
 Mesh read_mesh(std::vector<Axis> axes, const std::optional<Node>& ranks_node, Faults& faults) {
@@ -118,23 +127,26 @@ Mesh read_mesh(std::vector<Axis> axes, const std::optional<Node>& ranks_node, Fa
   }
 }
 
-std::vector<View> read_views(const Node& node, const Mesh& mesh, bool mesh_is_good, Faults& faults) {
-  std::vector<View> views;
-  if (!expect_small_map(node, "a map of view names to lists of \"name=size\"", faults)) return views;
+void read_views(const Node& node, Side& side, bool mesh_is_good, Faults& faults) {
+  if (!expect_small_map(node, "a map of view names to lists of \"name=size\"", faults)) {
+    side.all_axes_read = false;
+    return;
+  }
+  const Mesh& mesh = side.mesh;
   for (const Value::Member& member : node->object()) {
     const Node at = child(node, member);
     const std::size_t reports_before = faults.reports();
-    std::vector<Axis> axes = read_axes(at, faults);
-    Mesh view(axes);
+    WrittenAxes written = read_axes(at, faults);
+    side.all_axes_read &= written.all_read;
+    Mesh view(written.axes);
     // A view factors positions, as the axes do: a rank has one position, whatever numbers the files carry.
-    if (view.size() == mesh.size()) view = Mesh(std::move(axes), mesh.ranks());
+    if (view.size() == mesh.size()) view = Mesh(std::move(written.axes), mesh.ranks());
     if (mesh_is_good && faults.reports() == reports_before && view.size() != mesh.size())
       faults.add(ErrorCode::kMeshWorld, at,
                  fmt::format("view '{}' has {} ranks, the side's axes have {}; a view factors the same ranks",
                              member.key, view.size(), mesh.size()));
-    views.push_back({member.key, std::move(view)});
+    side.views.push_back({member.key, std::move(view)});
   }
-  return views;
 }
 
 std::optional<std::int64_t> read_size(const Node& node, Faults& faults) {
@@ -149,7 +161,7 @@ std::optional<std::string> read_files(const Node& node, const Side& side, Role r
   const std::optional<std::string> text = read_string(node, faults);
   if (!text) return std::nullopt;
   try {
-    const FileTemplate checked(*text, side.axis_names());
+    if (side.all_axes_read) const FileTemplate checked(*text, side.axis_names());
   } catch (const Error& error) {
     faults.add(error.issues().front().code, node, error.issues().front().message);
     return std::nullopt;
@@ -199,9 +211,12 @@ Side read_side(const Node& node, Role role, const Side* inherited, Faults& fault
   std::vector<Axis> axes;
   if (const auto given = fields.find("axes")) {
     side.axes_given = true;
-    axes = read_axes(*given, faults);
+    WrittenAxes written = read_axes(*given, faults);
+    side.all_axes_read = written.all_read;
+    axes = std::move(written.axes);
   } else if (inherited != nullptr) {
     axes = inherited->mesh.axes();
+    side.all_axes_read = inherited->all_axes_read;
   }
   // What is wrong with the axes is wrong with their product too: nothing is said of it twice.
   const bool axes_are_good = faults.reports() == reports_before;
@@ -214,7 +229,7 @@ Side read_side(const Node& node, Role role, const Side* inherited, Faults& fault
   // Meshes of other sizes contradict each other, which is found where both are at hand.
   const bool inherits = inherited != nullptr && inherited->mesh.size() == side.mesh.size();
   if (inherits && !ranks && side.mesh.ranks().empty()) side.mesh = Mesh(side.mesh.axes(), inherited->mesh.ranks());
-  if (const auto views = fields.find("views")) side.views = read_views(*views, side.mesh, axes_are_good, faults);
+  if (const auto views = fields.find("views")) read_views(*views, side, axes_are_good, faults);
   if (inherits)
     for (const View& view : inherited->views)
       if (!side.has_view(view.name)) side.views.push_back(view);

@@ -20,8 +20,9 @@ struct View {
 
 struct Side {
   layout::Mesh mesh;
-  bool axes_given = false;  ///< false: `axes` was left out (one rank, or a source manifest's mesh)
-  std::vector<View> views;  ///< in the order written
+  bool axes_given = false;    ///< false: `axes` was left out (one rank, or a source manifest's mesh)
+  bool all_axes_read = true;  ///< false: a faulty entry of `axes` or `views` was left out, and with it what it names
+  std::vector<View> views;    ///< in the order written
   std::optional<std::string> format;
   std::optional<std::string> files;  ///< template, checked (fields, no absolute path, no `..`)
   std::optional<std::int64_t> max_file_size_bytes;

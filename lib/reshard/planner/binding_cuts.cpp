@@ -29,6 +29,13 @@ Index padded_total(const DimCut& cut, Index length) {
   return checked_mul(ceil_div(length, multiple), multiple);
 }
 
+void join_levels(DimCut& cut, const DimCut& more, const layout::Mesh& mesh) {
+  cut.levels.insert(cut.levels.end(), more.levels.begin(), more.levels.end());
+  std::stable_sort(cut.levels.begin(), cut.levels.end(), [&](const Level& a, const Level& b) {
+    return mesh.axis_position(a.axis) < mesh.axis_position(b.axis);
+  });
+}
+
 bool lays_out_as(const DimCut& cut, Index length, const layout::Mesh& mesh, const DimLayout& wanted) {
   DimCut trial = cut;
   std::vector<std::string> fallen_back;
@@ -38,7 +45,8 @@ bool lays_out_as(const DimCut& cut, Index length, const layout::Mesh& mesh, cons
 
 }  // namespace
 
-std::vector<DimCut> cuts_by_position(const std::vector<plan::DimRule>& shard, std::size_t dims) {
+std::vector<DimCut> cuts_by_position(const std::vector<plan::DimRule>& shard, std::size_t dims,
+                                     const layout::Mesh& mesh) {
   std::vector<DimCut> out(dims);
   std::vector<const plan::DimRule*> taken(dims, nullptr);
   std::vector<Issue> issues;
@@ -53,6 +61,10 @@ std::vector<DimCut> cuts_by_position(const std::vector<plan::DimRule>& shard, st
       continue;
     }
     const auto position = static_cast<std::size_t>(*dim < 0 ? *dim + count : *dim);
+    if (taken[position] && rule.axis_first) {
+      join_levels(out[position], rule.cut, mesh);
+      continue;
+    }
     if (taken[position]) {
       issues.push_back({ErrorCode::kDimDup, "", "",
                         fmt::format("keys {} and {} are the same dim of a tensor with {} dims", taken[position]->dim,

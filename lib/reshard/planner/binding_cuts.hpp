@@ -17,8 +17,10 @@
 
 namespace reshard::planner {
 
-/// One cut per dim of a tensor with `dims` dims. Errors: kDimRange, kDimDup, all of them.
-std::vector<layout::DimCut> cuts_by_position(const std::vector<plan::DimRule>& shard, std::size_t dims);
+/// One cut per dim of a tensor with `dims` dims. Keys of `place` for one dim join, their levels in the order of `mesh`
+/// (section 7). Errors: kDimRange, kDimDup (keys of `shard` for one dim), all of them.
+std::vector<layout::DimCut> cuts_by_position(const std::vector<plan::DimRule>& shard, std::size_t dims,
+                                             const layout::Mesh& mesh);
 
 /// Reads cu_seqlens tensors, each once.
 class PackedNumbers {

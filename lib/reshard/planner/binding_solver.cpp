@@ -94,7 +94,8 @@ std::optional<UnitLayout> lay_out_tensor(const UnitWork& work, Solution& solutio
   for (auto* side : {&source, &target}) {
     const bool is_source = side == &source;
     try {
-      side->dims = cuts_by_position(is_source ? work.source->shard : work.target->shard, stored.rank_of_tensor);
+      const SidePlacement& placement = is_source ? *work.source : *work.target;
+      side->dims = cuts_by_position(placement.shard, stored.rank_of_tensor, *placement.mesh);
     } catch (const Error& error) {
       add_faults(error, 0, "", faults);
     }

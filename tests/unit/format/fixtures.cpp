@@ -1,22 +1,10 @@
 #include "unit/format/fixtures.hpp"
 
 #include <doctest/doctest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 
 namespace reshard::format {
-
-TempDir::TempDir() {
-  std::string name = (fs::temp_directory_path() / "reshard-format-XXXXXX").string();
-  REQUIRE(::mkdtemp(name.data()) != nullptr);
-  path_ = name;
-}
-
-TempDir::~TempDir() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
 
 Bytes pattern_bytes(std::string_view name, std::int64_t count) {
   std::uint64_t seed = 14695981039346656037ULL;

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of formats share: a folder that goes away, bytes to fill tensors with, and the words of an error.
+// What the tests of formats share: bytes to fill tensors with, and the words of an error.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,24 +11,13 @@
 #include "reshard/base/error.hpp"
 #include "reshard/base/file.hpp"
 #include "reshard/format/format.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace reshard::format {
 
 using Bytes = std::vector<std::byte>;
 
-/// A new empty folder, removed with its contents.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  fs::path operator/(std::string_view name) const { return path_ / name; }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
+using test::TemporaryDirectory;
 
 /// Bytes that depend on name and position through a mixing hash.
 Bytes pattern_bytes(std::string_view name, std::int64_t count);

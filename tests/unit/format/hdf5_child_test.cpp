@@ -17,7 +17,7 @@ using namespace reshard::format;
 namespace {
 
 /// An executable that is no child of ours.
-fs::path script(const TempDir& dir, std::string_view commands) {
+fs::path script(const TemporaryDirectory& dir, std::string_view commands) {
   write_bytes(dir / "child.sh", "#!/bin/sh\n" + std::string(commands) + '\n');
   REQUIRE(::chmod((dir / "child.sh").c_str(), 0755) == 0);
   return dir / "child.sh";
@@ -49,7 +49,7 @@ void read_all(const fs::path& path) {
 }  // namespace
 
 TEST_CASE("hdf5 child: one that crashes is an error of the file, and the next request starts another") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const Issue issue = issue_with(script(dir, "kill -SEGV $$"));
   CHECK(issue.code == ErrorCode::kFormat);
   CHECK(issue.where == (h5_case("scalars") / "model.h5").string());
@@ -59,7 +59,7 @@ TEST_CASE("hdf5 child: one that crashes is an error of the file, and the next re
 }
 
 TEST_CASE("hdf5 child: silence, nonsense and early ends are errors of the file") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const auto begin = std::chrono::steady_clock::now();
   CHECK(issue_with(script(dir, "exec sleep 100"), std::chrono::milliseconds(500))
             .message.find("does not come to an end") != std::string::npos);
@@ -88,7 +88,7 @@ TEST_CASE("hdf5 child: it serves one file after another, and tells faults by the
 }
 
 TEST_CASE("hdf5 child: a lock that somebody holds on the file does not keep it from being read") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   fs::copy_file(h5_case("scalars") / "model.h5", dir / "model.h5");
   const File holder = File::open_to_read(dir / "model.h5");
   REQUIRE(::flock(holder.descriptor(), LOCK_EX) == 0);
@@ -115,7 +115,7 @@ TEST_CASE("hdf5 child: decoders refuse what no encoder makes") {
 }
 
 TEST_CASE("hdf5 child: a file cut anywhere is refused") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   for (const char* const name : {"libver_latest", "keras_weights", "user_block", "chunked_gzip_shuffle"}) {
     const Bytes whole = file_bytes(h5_case(name) / "model.h5");
     for (const int percent : {5, 20, 40, 60, 80, 99}) {
@@ -131,7 +131,7 @@ TEST_CASE("hdf5 child: a file cut anywhere is refused") {
 }
 
 TEST_CASE("hdf5 child: flipped bytes give a result or an error, never a crash or a hang") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   hdf5_here().create(dir / "ours.h5",
                      {{{"a/b", Dtype::kF32, {4}, {4}}, {"%", Dtype::kBf16, {2, 3}, {2, 3}}}, {}, {"tp=2"}, 0});
   std::mt19937 random(20240229);

@@ -44,7 +44,7 @@ TEST_CASE("hdf5: what is no HDF5 file is refused") {
 }
 
 TEST_CASE("hdf5: a file made seconds later has the same bytes") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const NewFile file{
       {{"group/w", Dtype::kBf16, {300, 200}, {600, 200}}, {"b", Dtype::kF32, {7}, {7}}}, {}, {"tp=2"}, 1};
   write_file(hdf5_here(), dir / "one", file);
@@ -54,7 +54,7 @@ TEST_CASE("hdf5: a file made seconds later has the same bytes") {
 }
 
 TEST_CASE("hdf5: axes, rank and global shapes are recorded and read back") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   hdf5_here().create(dir / "f",
                      {{{"w", Dtype::kF32, {2, 3}, {4, 3}}, {"s", Dtype::kF32, {}, {}}}, {}, {"dp=1", "tp=2"}, 1});
   const FileCatalog catalog = hdf5_child().read_catalog(dir / "f", {});
@@ -67,7 +67,7 @@ TEST_CASE("hdf5: axes, rank and global shapes are recorded and read back") {
 }
 
 TEST_CASE("hdf5: tensors of 64 KiB and more begin at multiples of 4096") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const FileLayout layout = hdf5_here().create(
       dir / "f",
       {{{"a", Dtype::kU8, {5}, {5}}, {"b", Dtype::kU8, {65536}, {65536}}, {"c", Dtype::kF32, {100000}, {100000}}},
@@ -80,7 +80,7 @@ TEST_CASE("hdf5: tensors of 64 KiB and more begin at multiples of 4096") {
 }
 
 TEST_CASE("hdf5: five thousand long names come back") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   NewFile file;
   for (int i = 0; i < 5000; ++i)
     file.tensors.push_back(

@@ -22,7 +22,7 @@ FileCatalog catalog_of(std::initializer_list<std::pair<const char*, Shape>> tens
   return catalog;
 }
 
-Index read(const TempDir& dir, std::string_view text) {
+Index read(const TemporaryDirectory& dir, std::string_view text) {
   write_bytes(dir / "model.safetensors.index.json", text);
   return read_index(dir / "model.safetensors.index.json");
 }
@@ -42,7 +42,7 @@ TEST_CASE("index: it is written with sorted keys and read back") {
         "    \"b\": \"model-00002-of-00002.safetensors\"\n"
         "  }\n"
         "}\n");
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const Index found = read(dir, to_json(index));
   CHECK(found.weight_map == index.weight_map);
   CHECK(found.total_size == 65);
@@ -51,7 +51,7 @@ TEST_CASE("index: it is written with sorted keys and read back") {
 }
 
 TEST_CASE("index: other keys of metadata and of the top level mean nothing") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const Index index = read(dir, R"({"metadata": {"total_size": 1.5, "alias": {"x": ["y"]}}, "more": [{"weight_map": 3}],
                                     "weight_map": {"a": "f"}})");
   CHECK(index.weight_map == std::map<std::string, std::string>{{"a", "f"}});
@@ -59,7 +59,7 @@ TEST_CASE("index: other keys of metadata and of the top level mean nothing") {
 }
 
 TEST_CASE("index: a file name that is no bare name is refused") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   for (const char* const file : {"../x", "/etc/passwd", "a/b", "a\\\\b", "C:x", "..", ".", "", "a\\u0000b"}) {
     CAPTURE(file);
     const Issue issue = issue_of([&] { read(dir, R"({"weight_map": {"the.tensor": ")" + std::string(file) + "\"}}"); });
@@ -70,7 +70,7 @@ TEST_CASE("index: a file name that is no bare name is refused") {
 }
 
 TEST_CASE("index: text that is no index is refused") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   for (const char* const text : {"", "{", "[]", "3", "{}", R"({"weight_map": []})", R"({"weight_map": {"a": 3}})",
                                  R"({"weight_map": {"a": ["f"]}})", R"({"weight_map": {"a": {"b": "f"}}})",
                                  R"({"weight_map": {"a": "f", "a": "g"}})", R"({"metadata": 3, "weight_map": {}})"}) {
@@ -80,7 +80,7 @@ TEST_CASE("index: text that is no index is refused") {
 }
 
 TEST_CASE("index: files that are missing or not regular are named with their tensors, all at once") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   fs::create_directory(dir / "folder");
   REQUIRE(::mkfifo((dir / "fifo").c_str(), 0600) == 0);
   fs::create_symlink("nowhere", dir / "dangling");

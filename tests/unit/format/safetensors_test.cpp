@@ -63,7 +63,7 @@ TEST_CASE("safetensors: what is no safetensors file is refused") {
 }
 
 TEST_CASE("safetensors: a written file has exactly these bytes") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const NewFile file{{{"b", Dtype::kU8, {3}, {3}},
                       {"z", Dtype::kF32, {2}, {4}},
                       {"a", Dtype::kBf16, {1, 2}, {1, 2}},
@@ -84,7 +84,7 @@ TEST_CASE("safetensors: a written file has exactly these bytes") {
 }
 
 TEST_CASE("safetensors: a file written by hand is read, in any order of its entries") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   write_bytes(dir / "f", file_text(R"({"b":{"dtype":"U8","shape":[2],"data_offsets":[4,6]},)"
                                    R"( "__metadata__":{"format":"pt","k":"v"},)"
                                    R"( "a":{"data_offsets":[0,4],"shape":[],"dtype":"F32"}}   )",
@@ -215,7 +215,7 @@ TEST_CASE("safetensors: a header that is wrong is refused with file, tensor and 
       {"DCP text that is none", file_text(R"({"__metadata__":{"DCP_SHARDING_INFO":"{"},)" + good + "}", "abcd"), "",
        "DCP_SHARDING_INFO"},
   };
-  const TempDir dir;
+  const TemporaryDirectory dir;
   for (const Bad& bad : cases) {
     CAPTURE(bad.what);
     write_bytes(dir / "bad.safetensors", bad.bytes);
@@ -230,7 +230,7 @@ TEST_CASE("safetensors: a header that is wrong is refused with file, tensor and 
 }
 
 TEST_CASE("safetensors: a DCP shard whose offsets are all 0 is read") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   write_bytes(dir / "f", file_text(R"({"__metadata__":{"DCP_SHARDING_INFO":"{\"w\":{\"saved_offsets\":[0]}}"},)"
                                    R"("w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})",
                                    "abcd"));
@@ -249,7 +249,7 @@ TEST_CASE("safetensors: names it cannot hold are refused before anything is writ
 }
 
 TEST_CASE("safetensors: a file that shrinks while it is read is an input error") {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   write_file(*kFormat, dir / "f", {{{"w", Dtype::kF32, {100}, {100}}}, {}, {}, 0});
   const FileCatalog catalog = kFormat->read_catalog(dir / "f", {});
   const std::unique_ptr<TensorReader> reader = kFormat->open(dir / "f", {});
@@ -264,7 +264,7 @@ TEST_CASE("safetensors: a million tensors in one file are read") {
   NewFile file;
   for (std::size_t i = 0; i < kCount; ++i)
     file.tensors.push_back({"w" + std::to_string(i), Dtype::kBf16, {2, 4}, {2, 4}});
-  const TempDir dir;
+  const TemporaryDirectory dir;
   kFormat->create(dir / "f", file);
   const auto begin = std::chrono::steady_clock::now();
   const FileCatalog catalog = kFormat->read_catalog(dir / "f", {});

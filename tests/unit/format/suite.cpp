@@ -20,7 +20,7 @@ NewTensor new_tensor(std::string name, Dtype dtype, Shape shape) {
 
 /// Writes the tensors, reads all back and compares names, dtypes, shapes and bytes; through the offsets too.
 void check_round_trip(const FileFormat& format, const std::vector<NewTensor>& tensors) {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const fs::path path = dir / "file";
   write_file(format, path, {tensors, {{"note", "two\nlines"}}, {"dp=1", "tp=2"}, 1});
 
@@ -113,7 +113,7 @@ void round_trips_odd_names(const FileFormat& format) {
 }
 
 void reads_every_part_of_a_tensor(const FileFormat& format) {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const fs::path path = dir / "file";
   write_file(format, path, {{new_tensor("w", Dtype::kF32, {2, 3, 2})}, {}, {}, 0});
   const FileCatalog catalog = format.read_catalog(path, {});
@@ -128,7 +128,7 @@ void reads_every_part_of_a_tensor(const FileFormat& format) {
 }
 
 void reads_from_several_threads(const FileFormat& format) {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const fs::path path = dir / "file";
   write_file(format, path, {{new_tensor("a", Dtype::kF32, {64, 3}), new_tensor("b", Dtype::kU8, {999})}, {}, {}, 0});
   const FileCatalog catalog = format.read_catalog(path, {});
@@ -146,7 +146,7 @@ void reads_from_several_threads(const FileFormat& format) {
 }
 
 void creates_the_same_bytes_again(const FileFormat& format) {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const NewFile file{{new_tensor("b/w", Dtype::kBf16, {300, 200}), new_tensor("a", Dtype::kF32, {7}),
                       new_tensor("b/x", Dtype::kBool, {}), new_tensor("c", Dtype::kU8, {0})},
                      {{"note", "x"}},
@@ -164,7 +164,7 @@ void creates_the_same_bytes_again(const FileFormat& format) {
 }
 
 void lays_out_more_than_memory_holds(const FileFormat& format) {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   constexpr std::int64_t kRows = std::int64_t{3} << 30;
   const NewFile file{
       {new_tensor("a", Dtype::kBf16, {kRows, 1024}), new_tensor("b", Dtype::kBf16, {kRows, 1024})}, {}, {}, 0};
@@ -174,7 +174,7 @@ void lays_out_more_than_memory_holds(const FileFormat& format) {
 }
 
 void refuses_what_is_no_file_of_the_format(const FileFormat& format) {
-  const TempDir dir;
+  const TemporaryDirectory dir;
   const auto refused = [&](std::string_view name, ErrorCode code) {
     CAPTURE(name);
     const fs::path path = dir / name;

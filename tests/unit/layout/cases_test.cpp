@@ -13,6 +13,7 @@
 
 #include "reshard/base/checked.hpp"
 #include "reshard/layout/group.hpp"
+#include "reshard/layout/legal_sizes.hpp"
 #include "reshard/layout/owner.hpp"
 #include "reshard/layout/tensor_layout.hpp"
 #include "support/case_reader.hpp"
@@ -214,19 +215,20 @@ void run_group(const Value& c) {
 void run_aligned_units(const Value& c) {
   const Index units = c.find("semantic")->integer();
   const Index width = c.find("width")->integer();
-  const Index divisors[] = {c.find("align")->integer()};
+  const Index divisor = c.find("align")->integer();
   const Index length = units * width;
   Level level;
   level.axis = "tp";
   level.axis_size = units;
   level.unit = width;
-  const Index most = legal_axis_sizes(level, length, units, divisors).back();
+  const std::vector<BlockNumbering> blocks = {BlockNumbering(length, divisor)};
+  const Index most = legal_axis_sizes(level, length, units, blocks).back();
   if (most > 1) {
     CHECK(most == c.find("expect")->find("units")->integer());
     return;
   }
-  const std::vector<GroupMember> members = {{"weight", {{"out", 1}}}, {"scale", {{"out", divisors[0]}}}};
-  const GroupShape shape{{{"out", length, {}}}, {{{length}, {false}}, {{ceil_div(length, divisors[0])}, {false}}}};
+  const std::vector<GroupMember> members = {{"weight", {{"out", 1}}}, {"scale", {{"out", divisor}}}};
+  const GroupShape shape{{{"out", length, {}}}, {{{length}, {false}}, {{ceil_div(length, divisor)}, {false}}}};
   lay_out_group(members, shape, {{{"out", {{level}, {}, {}, Fill::kZero, {}}}}, {}}, Mesh({{"tp", units}}));
 }
 
@@ -249,8 +251,13 @@ void run_legal_units(const Value& c) {
   cut.levels.resize(1);
   const Value* unit = c.find("cut")->find("unit");
   if (unit) cut.levels.front().unit = unit->integer();
-  const std::vector<Index> divisors = c.find("divisors") ? cases::integers(*c.find("divisors")) : std::vector<Index>{};
-  CHECK(legal_axis_sizes(cut.levels.front(), c.find("size")->integer(), c.find("limit")->integer(), divisors) ==
+  const Index size = c.find("size")->integer();
+  std::vector<Index> segments;
+  for (const Segment& segment : cut.levels.front().segments) segments.push_back(segment.size);
+  std::vector<BlockNumbering> blocks;
+  if (const Value* divisors = c.find("divisors"))
+    for (const Index divisor : cases::integers(*divisors)) blocks.emplace_back(size, divisor, segments);
+  CHECK(legal_axis_sizes(cut.levels.front(), size, c.find("limit")->integer(), blocks) ==
         cases::integers(*c.find("expect")->find("legal")));
 }
 

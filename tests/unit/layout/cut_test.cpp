@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "reshard/layout/legal_sizes.hpp"
 #include "reshard/layout/tensor_layout.hpp"
 #include "support/cut_text.hpp"
 
@@ -47,6 +48,7 @@ TEST_CASE("the blocks of a packed dim lie where the layout tables say") {
   const DimCut chunk = cut("tp", 4, [](Level& l) { l.split = Split::kChunk; });
   CHECK(lengths(balanced, 10) == std::vector<Index>{3, 3, 2, 2});
   CHECK(text(balanced, 10, {2}) == "6-8");
+  CHECK(lengths(cut("tp", 1, [](Level& l) { l.split = Split::kBalanced; }), 0) == std::vector<Index>{0});
   CHECK(lengths(chunk, 10) == std::vector<Index>{3, 3, 3, 1});
   CHECK(lengths(chunk, 5) == std::vector<Index>{2, 2, 1, 0});
   CHECK(text(chunk, 5, {3}) == "");
@@ -212,7 +214,11 @@ TEST_CASE("a refusal says axis, numbers and the legal sizes in one line") {
         "sizes of 'tp': "
         "1, 2, 4, 8");
   CHECK(refusal(cut("tp", 2, [](Level& l) { l.unit = 128; }), 300) ==
-        "E_INDIVISIBLE: axis 'tp' of size 2 cannot cut the 300 elements: 300 is not a multiple of the unit 128");
+        "E_INDIVISIBLE: the 300 elements that axis 'tp' cuts are no whole number of units of 128 (2 x 128 + 44); "
+        "legal lengths are multiples of 128");
+  CHECK(refusal(cut("tp", 1, [](Level& l) { l.unit = 64; }), 400) ==
+        "E_INDIVISIBLE: the 400 elements that axis 'tp' cuts are no whole number of units of 64 (6 x 64 + 16); "
+        "legal lengths are multiples of 64");
   CHECK(refusal(cut("tp", 4, [](Level& l) { l.split = Split::kBalanced; }), 3) ==
         "E_EMPTY_SHARD: axis 'tp' of size 4 cannot cut the 3 elements: 3 over 4 coordinates would leave some empty; "
         "legal sizes of "
@@ -312,7 +318,7 @@ TEST_CASE("parts are numbered by the lowest rank that holds them, whatever the o
 TEST_CASE("legal sizes are those an even cut accepts without cutting a block") {
   CHECK(legal_axis_sizes(cut("tp", 1, [](Level& l) { l.unit = 128; }).levels[0], 1024, 20) ==
         std::vector<Index>{1, 2, 4, 8});
-  const std::vector<Index> blocks = {128};
+  const std::vector<BlockNumbering> blocks = {BlockNumbering(1536, 128)};
   CHECK(legal_axis_sizes(axis("tp", 1), 1536, 24, blocks) == std::vector<Index>{1, 2, 3, 4, 6, 12});
   const Level fused = cut("tp", 1, [](Level& l) { l.segments = {{12, {}, {}}, {8, {}, {}}}; }).levels[0];
   CHECK(legal_axis_sizes(fused, 20, 24) == std::vector<Index>{1, 2, 4});

@@ -57,7 +57,25 @@ TEST_CASE("a boundary inside a block refuses the whole group and names the legal
         }) ==
         "E_UNIT_SPLIT: dim 'out' of member 'weight_scale_inv': a boundary at 2752 cuts a block of 128; boundaries must "
         "be multiples of "
-        "128 or end the dim; legal sizes of 'tp' up to 64: 1, 2, 43");
+        "128 or end the dim; legal sizes of 'tp': 1, 2, 43, 86");
+}
+
+TEST_CASE("the legal sizes of a dim that does not divide keep the blocks of every member whole") {
+  const std::vector<GroupMember> members = {{"weight", {{"out", 1}}}, {"scale", {{"out", 128}}}};
+  const GroupShape shape{{{"out", 1536, {}}}, {{{1536}, {false}}, {{12}, {false}}}};
+  const std::string expected =
+      "E_INDIVISIBLE: dim 'out': axis 'tp' of size 5 cannot cut the 1536 elements: 1536 is not a multiple of 5; legal "
+      "sizes of 'tp': 1, 2, 3, 4, 6, 12";
+  const GroupCut five{{{"out", cut("tp", 5)}}, {}};
+  CHECK(refusal([&] { lay_out_group(members, shape, five, Mesh({{"tp", 5}})); }) == expected);
+
+  const std::vector<GroupMember> scale = {members.back()};
+  const std::vector<Shape> stored(5, Shape{3});
+  GroupCut told = five;
+  told.dims.front().cut.size = 1536;
+  CHECK(refusal([&] {
+          infer_group(scale, told, told, Mesh({{"tp", 5}}), std::vector<StoredMember>{{stored, {}}});
+        }) == expected);
 }
 
 TEST_CASE("an inner axis may not cut a block either") {

@@ -1,24 +1,9 @@
 #include "unit/pipeline/checkpoint_fixtures.hpp"
 
-#include <stdlib.h>
-
-#include <system_error>
-
 #include "reshard/format/safetensors/safetensors.hpp"
 #include "reshard/plan/plan.hpp"
 
 namespace reshard::test {
-
-TemporaryDirectory::TemporaryDirectory() {
-  std::string name = (fs::temp_directory_path() / "reshard-test-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) internal_error("no temporary directory");
-  path_ = name;
-}
-
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code error;
-  fs::remove_all(path_, error);
-}
 
 const pipeline::Formats& test_formats() {
   static const pipeline::Formats formats = [] {

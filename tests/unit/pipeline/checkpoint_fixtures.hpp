@@ -10,21 +10,9 @@
 #include "reshard/base/file.hpp"
 #include "reshard/format/format.hpp"
 #include "reshard/pipeline/prepare.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace reshard::test {
-
-/// A fresh directory that goes with its owner.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// Formats that need no child process; they outlive what was prepared with them.
 const pipeline::Formats& test_formats();

@@ -101,6 +101,21 @@ TEST_CASE("what is wrong with a mesh is said once and in its place") {
   CHECK(target_refusal("{views: {e: [ep=2]}}") == "E_MESH_WORLD p:2:21");
 }
 
+TEST_CASE("an axis that could not be read is not missed where a rule or a file name uses it") {
+  const auto used = [](const std::string& target) {
+    return refusals(
+        "reshard: 1\ntarget: " + target +
+        "\ntensors: [{match: a, shard: {0: tp}}, {match: b, place: {tp: shard(0)}}, {match: c, owner: {tp: '0/8'}},"
+        " {match: d, view: v, shard: {0: tp}}]\n");
+  };
+  CHECK(used("{axes: [TP=2], views: {v: [tp=1]}}") == "E_SCHEMA p:2:17");
+  CHECK(used("{axes: [TP=2], files: \"{tp}.h5\", views: {v: [tp=1]}}") == "E_SCHEMA p:2:17");
+  CHECK(used("{axes: [tp=2], views: [tp=2]}") == "E_SCHEMA p:2:31");
+  CHECK(used("{axes: [tp=2], views: {v: [TP=2]}}") == "E_SCHEMA p:2:36");
+  CHECK(used("{axes: [], views: {v: [tp=1]}}") ==
+        "E_AXIS_UNKNOWN p:3:33, E_AXIS_UNKNOWN p:3:58, E_AXIS_UNKNOWN p:3:93");
+}
+
 TEST_CASE("a file template names fields of its own side and stays inside its directory") {
   CHECK(target_refusal("{axes: [tp=2], files: \"r{tp}.h5\"}") == "read");
   CHECK(target_refusal("{axes: [tp=2], files: \"r{ep}.h5\"}") == "E_SCHEMA p:2:31");

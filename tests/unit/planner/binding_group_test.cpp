@@ -45,7 +45,7 @@ TEST_CASE("block scales follow the weight in whole blocks") {
         Lines{"E_UNIT_SPLIT: p.yaml:1: tensors[0]: tensor 'g.weight': target: dim 'in' of member 'scale': a boundary "
               "at 3 cuts a "
               "block of 4; "
-              "boundaries must be multiples of 4 or end the dim; legal sizes of 'tp' up to 64: 1"});
+              "boundaries must be multiples of 4 or end the dim; legal sizes of 'tp': 1"});
 
   const BoundPlan joined =
       bound(group("tp=2", "", kRule),

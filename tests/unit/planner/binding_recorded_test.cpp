@@ -70,9 +70,8 @@ TEST_CASE("a rule that cuts otherwise is refused with both placements") {
               "a rule that says nothing of the source takes the manifest's"});
   CHECK(refusal(plan_with("{match: w, shard: {0: {axes: tp, unit: 4}}}, {match: 'l.*.w'}"), recorded()) ==
         Lines{"E_SHAPE: p.yaml:1: tensors[0]: tensor 'w': the source's manifest places it as ROWS, the rule as "
-              "{\"shard\":{\"0\":{\"axes\":[\"tp\"],\"unit\":4}}}, which cannot cut it: dim 0: axis 'tp' of size 2 "
-              "cannot cut the 6 elements: "
-              "6 is not a multiple of the unit 4"});
+              "{\"shard\":{\"0\":{\"axes\":[\"tp\"],\"unit\":4}}}, which cannot cut it: dim 0: the 6 elements that "
+              "axis 'tp' cuts are no whole number of units of 4 (1 x 4 + 2); legal lengths are multiples of 4"});
   CHECK(codes(plan_with("{match: w, target: {shard: {0: {axes: tp, size: 8}}}}, {match: 'l.*.w'}"), recorded()) ==
         Lines{"E_SHAPE w"});
   CHECK(codes(plan_with("{match: w}, {match: 'l.*.w', owner: {pp: $1/2}}"), recorded()) == Lines{"E_SHAPE l.0.w"});

@@ -136,6 +136,21 @@ TEST_CASE("dims are counted from either end, once each") {
   CHECK(codes(one_rule("", "tp=2", "shard: {0: tp}"), catalog(1, {everywhere("w", 1, {})})) == Lines{"E_DIM_RANGE w"});
 }
 
+TEST_CASE("axis first, keys of either sign for one dim are its levels in mesh order") {
+  const auto source = catalog(1, {everywhere("w", 1, {8, 4})});
+  const auto placed = [&](const char* mesh, const char* place) {
+    return target_shards(bound(one_rule("", mesh, std::string("place: ") + place), source), "w");
+  };
+  CHECK(placed("tp=2, dp=2", "{dp: shard(-2), tp: shard(0)}") ==
+        Shards{"[0-2, 0-4]", "[2-4, 0-4]", "[4-6, 0-4]", "[6-8, 0-4]"});
+  CHECK(placed("dp=2, tp=2", "{dp: shard(-2), tp: shard(0)}") ==
+        Shards{"[0-2, 0-4]", "[2-4, 0-4]", "[4-6, 0-4]", "[6-8, 0-4]"});
+  // With a and c before b rank 1 would hold the rows 2-3.
+  CHECK(placed("a=2, b=2, c=2", "{a: shard(0), b: shard(-2), c: shard(0)}") ==
+        Shards{"[0-1, 0-4]", "[1-2, 0-4]", "[2-3, 0-4]", "[3-4, 0-4]", "[4-5, 0-4]", "[5-6, 0-4]", "[6-7, 0-4]",
+               "[7-8, 0-4]"});
+}
+
 TEST_CASE("one cause for many tensors is one line") {
   std::vector<SourceTensor> tensors;
   for (int i = 0; i < 40; ++i) tensors.push_back(everywhere(fmt::format("layers.{}.w", i), 1, {10}));
