@@ -64,13 +64,15 @@ class RunCommand : public Command {
       options.progress_total = &progress.total_bytes;
       result = pipeline::run(options, formats, communicator);
     }
-    if (!first) return 0;
-    const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
-    if (common.report == Report::kText && !common.quiet)
-      std::fputs(report::warnings_text(header.warnings).c_str(), stderr);
-    print_result(common,
-                 common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
-    return 0;
+    exchange::agreed(communicator, [&] {
+      if (!first) return;
+      const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
+      if (common.report == Report::kText && !common.quiet)
+        std::fputs(report::warnings_text(header.warnings).c_str(), stderr);
+      print_result(common, common.report == Report::kJson ? report::run_json(header, result)
+                                                          : report::run_text(header, result));
+    });
+    return static_cast<int>(Exit::kDone);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <new>
 #include <string>
@@ -76,7 +77,12 @@ int run_command_line(int argc, char** argv) {
       throw CLI::ParseError(fmt::format("there is no command '{}'", argv[1]), static_cast<int>(Exit::kUsage));
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return first ? app.exit(error) : 0;  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      if (first) app.exit(error);
+      if (std::cout.flush()) return 0;
+      say("standard output cannot be written to");
+      return static_cast<int>(Exit::kIo);
+    }
     if (first) say(to_line(Issue{ErrorCode::kUsage, "", "", fmt::format("{} (see reshard --help)", error.what())}));
     return static_cast<int>(Exit::kUsage);
   }

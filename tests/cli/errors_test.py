@@ -61,6 +61,12 @@ class OneVerdict(Case):
             result = execute(["bash", "-c", script, "bash", *command("run", self.four, "--source", self.dir / "nowhere", "--target", self.dir / "t")])
             self.assert_exit(result, 4)
 
+    def test_help_that_cannot_be_written_is_an_error(self):
+        for words in (("--help",), ("--version",), ("run", "--help")):
+            result = execute(["bash", "-c", '"$@" >/dev/full', "bash", *command(*words)])
+            self.assert_exit(result, 5)
+            self.assertIn("standard output", result.err)
+
     def test_no_command_of_that_name(self):
         for words in (("foo",), ("foo", "--help")):
             result = self.reshard(*words)
