@@ -23,6 +23,7 @@ namespace {
 std::string version_text() {
   std::string mpi = mpi_version();
   if (const std::size_t end = mpi.find_first_of(",\n"); end != std::string::npos) mpi.erase(end);
+  std::replace(mpi.begin(), mpi.end(), '\t', ' ');
   return fmt::format("reshard {}\nHDF5 {}\nMPI: {}\nCUDA: not built in\nNCCL: not built in", RESHARD_VERSION,
                      format::hdf5_version(), mpi);
 }

@@ -6,7 +6,7 @@ import resource
 import shutil
 import signal
 
-IO, MEMORY = 5, 7
+FORMAT, IO, MEMORY = 4, 5, 7  # exit codes
 KILLED = None  # any exit code but 0: it is the launcher that ends the job
 
 
@@ -30,15 +30,15 @@ def failing(call, error, **more):
 
 
 INJECTED = [
-    failing("pwrite64", "ENOSPC"), failing("pwrite64", "EIO"), dataclasses.replace(failing("pwrite64", "ENOSPC", and_later=True), name="pwrite64 ENOSPC from there on"),
+    failing("pwrite64", "ENOSPC"), failing("pwrite64", "EIO"), failing("pwrite64", "EFBIG"), dataclasses.replace(failing("pwrite64", "ENOSPC", and_later=True), name="pwrite64 ENOSPC from there on"),
     failing("write", "ENOSPC"), failing("fsync", "EIO"), failing("fdatasync", "EIO"), failing("rename", "EIO"),
     failing("renameat2", "EIO", needs_old_target=True), failing("renameat2", "EINVAL", needs_old_target=True),
     failing("openat", "EIO"), failing("openat", "EACCES"), failing("openat", "EMFILE"),
     dataclasses.replace(failing("openat", "EMFILE", and_later=True), name="openat EMFILE from there on"),
-    failing("pread64", "EIO"), Injected("pread64 at the end of the file", "pread64", "retval=0", (IO,)),
+    failing("pread64", "EIO"), Injected("pread64 at the end of the file", "pread64", "retval=0", (IO, FORMAT)),
     failing("ftruncate", "ENOSPC"), failing("mkdir", "EDQUOT"), failing("flock", "ENOLCK"), failing("newfstatat", "EIO"), failing("getdents64", "EIO"),
     failing("unlink", "EIO"), failing("unlinkat", "EIO", needs_old_target=True), failing("close", "EIO"),
-    failing("mmap", "ENOMEM", on_files=False, exits=(MEMORY,)), failing("clone3", "EAGAIN", on_files=False, exits=(IO, MEMORY)),
+    failing("mmap", "ENOMEM", on_files=False, exits=(IO, MEMORY)), failing("clone3", "EAGAIN", on_files=False, exits=(IO, MEMORY)),
     *(Injected(f"SIGKILL at {call}", call, "signal=KILL", KILLED) for call in ("openat", "pread64", "pwrite64", "write", "fsync", "rename", "close")),
     Injected("SIGKILL at renameat2", "renameat2", "signal=KILL", KILLED, needs_old_target=True),
     Injected("SIGKILL at unlinkat", "unlinkat", "signal=KILL", KILLED, needs_old_target=True),
@@ -57,10 +57,15 @@ class Outside:
     exits: tuple
     stopped: bool = True       # done while the process stands still; else a moment after it goes on
     beforehand: bool = False   # done before the run begins
+    most_processes: int = 4
+    needs_old_target: bool = False
 
 
 def signal_one(number):
-    return lambda trial: trial.signal(number, trial.random.sample(trial.workers(), 1))
+    def act(trial):
+        workers = trial.workers()
+        trial.signal(number, trial.random.sample(workers, min(1, len(workers))))
+    return act
 
 
 def signal_all(number):
@@ -94,7 +99,7 @@ def fill_disk(trial):
 
 
 def limit_file_size(trial):
-    """Of one process: what RLIMIT_FSIZE does, quotas do."""
+    """Of a process alone: under MPI its shared memory would be beyond the limit."""
     trial.limit = (resource.RLIMIT_FSIZE, trial.random.randrange(1, trial.site.bytes))
 
 
@@ -106,5 +111,5 @@ OUTSIDE = [
     Outside("SIGTERM of the launcher", signal_launcher(signal.SIGTERM), KILLED), Outside("SIGINT of one process", signal_one(signal.SIGINT), (128 + signal.SIGINT,)),
     Outside("staging directory vanishes", remove_staging, (IO,)), Outside("folder of the target vanishes", remove_disk, (IO,)),
     Outside("source becomes shorter", shorten_source, (IO,)), Outside("disk full", fill_disk, (IO,), beforehand=True),
-    Outside("file size limit of one process", limit_file_size, (IO,), beforehand=True),
+    Outside("file size limit", limit_file_size, (IO,), beforehand=True, most_processes=1),
 ]

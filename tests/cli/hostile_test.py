@@ -234,7 +234,7 @@ class Names(Case):
         self.assertEqual(written["layer.123456"].data, body[123456:123457])
 
 
-class Hdf5Files(Case):
+class Hdf5Files(Bounded):
     PLAN = (("**", None),)
 
     def source_file(self):
@@ -298,7 +298,7 @@ class Hdf5Files(Case):
                 plan = self.tp_plan(0, 1, ("w", None), unmatched="drop")
                 if kind != "soft":
                     self.assert_refused(self.run_plan(plan, path), 4, "E_LINK", words=("'w'", "--allow-external"))
-                for np in (1, 2):
+                for np in (1, 2) if kind == "virtual" else (1,):
                     result = self.run_plan(plan, path, "--allow-external", "--target-format", "safetensors", np=np)
                     self.assert_exit(result, 0)
                     self.assertEqual(read_safetensors(self.target / "model.safetensors")["w"].numbers(), (1.0, 2.0))
@@ -419,14 +419,14 @@ class Trap:
 class OtherFormats(Bounded):
     """BI-13 to BI-26, BI-30, BI-31: torch archives, distributed checkpoints, npy and GGUF are not read; the tool says so."""
 
-    def refused(self, files, *words):
+    def refused(self, files, *words, several=False):
         source = self.dir / f"source-{self.targets}"
         source.mkdir()
         for name, content in files.items():
             (source / name).write_bytes(content)
         inspect = self.inspect_in_little_memory(source)
         self.assert_refused(inspect, 4, "E_", words=(str(source), *words))
-        for np in (1, 2):
+        for np in (1, 2) if several else (1,):
             self.refuse(self.tp_plan(0, 1, ("**", None)), source, 4, "E_", words=(str(source), *words), np=np)
         for name in files:
             alone = self.reshard("inspect", source / name)
@@ -454,7 +454,7 @@ class OtherFormats(Bounded):
         self.refused({"weights.npz": self.archive([("w.npy", bytes(1_000_000))], zipfile.ZIP_DEFLATED)})
 
     def test_BI_21_BI_22_BI_23_BI_24_BI_25_distributed_checkpoints(self):
-        self.refused({".metadata": pickle.dumps({}), "__0_0.distcp": bytes(64), "__1_0.distcp": b""})
+        self.refused({".metadata": pickle.dumps({}), "__0_0.distcp": bytes(64), "__1_0.distcp": b""}, several=True)
         self.refused({"metadata.json": b"{}", "__0_0.distcp": bytes(64)})
 
     def test_BI_26_a_megatron_directory(self):

@@ -432,9 +432,10 @@ class Injected(Ended):
         return execute([*launcher, "sh", "-c", script, "sh", BINARY, *(words or self.words(*options))], timeout=timeout)
 
     def test_calls_that_fail(self):
+        """BI-32 too: a disk that is full, or over its quota, at a write or only when files are flushed."""
         old = self.put_old_target()
         for inject, np, process in (("pwrite64:error=ENOSPC:when=5", 1, 0), ("pwrite64:error=EIO:when=9+", 3, 1),
-                                    ("fsync:error=EIO:when=1", 1, 0), ("fsync:error=EIO:when=2+", 3, 2), ("write:error=ENOSPC -P {journal}", 2, 0), ("write:error=ENOSPC", 1, 0),
+                                    ("fsync:error=ENOSPC:when=1", 1, 0), ("fsync:error=EIO:when=2+", 3, 2), ("write:error=ENOSPC -P {journal}", 2, 0), ("write:error=ENOSPC", 1, 0),
                                     ("ftruncate:error=ENOSPC:when=2", 1, 0), ("mkdir:error=EDQUOT", 1, 0), ("renameat2:error=EIO", 2, 0),
                                     ("rename:error=EIO", 1, 0), ("flock:error=ENOLCK", 2, 0)):
             with self.subTest(inject=inject, np=np, process=process):

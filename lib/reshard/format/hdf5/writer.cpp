@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <numeric>
 #include <unordered_set>
 #include <utility>
@@ -92,7 +93,10 @@ class Writer {
   }
 
   void close() {
-    if (!file_.reset()) library_error(ErrorCode::kIo, where_, "", "close it");
+    errno = 0;
+    if (file_.reset()) return;
+    if (errno != 0) io_error(where_, "close it", errno);  // the library gives no reason: its metadata are written here
+    library_error(ErrorCode::kIo, where_, "", "close it");
   }
 
  private:
