@@ -81,10 +81,10 @@ class Site:
         return ["run", self.plan, "--source", self.source, "--target", target or self.target, "--copy-side-files", *MEMORY, "--quiet", *options]
 
     def paths(self):
-        """What a run opens of source and target, for strace to look at."""
+        """What a run opens of source and target, for strace to look at. That the plan cannot be opened is a fault of usage."""
         inside = [path.name for path in self.expected.iterdir()]
         inside += ["journal", "journal.new", *(f"journal.{p}" for p in range(1, 4)), *(f"journal.scratch.{p}" for p in range(4))]
-        return [self.plan, self.source, *self.source.iterdir(), self.target.parent, self.target, self.partial,
+        return [self.source, *self.source.iterdir(), self.target.parent, self.target, self.partial,
                 *(self.partial / name for name in inside), *(self.target / name for name in inside)]
 
     def source_file(self):

@@ -214,7 +214,7 @@ class Trial:
             self.violate(f"exit {self.code}, expected {self.fault.exits}")
         # Those that a signal has ended did not end by themselves.
         signalled = {128 + signal.SIGKILL, 128 + signal.SIGTERM, 128 + signal.SIGPIPE} - set(self.fault.exits or ())
-        codes = {int(path.read_text()) for path in self.logs.glob("exit.*")} - signalled
+        codes = {int(text) for path in self.logs.glob("exit.*") if (text := path.read_text())} - signalled
         if len(codes) > 1 or (codes and not killed and not any(self.code in exits_of_aborted_job(code, self.site.tool.mpiexec) for code in codes)):
             self.violate(f"the processes ended with {sorted(codes)}, the launcher with {self.code}")
         if not codes <= DOCUMENTED:

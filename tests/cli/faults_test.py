@@ -46,6 +46,10 @@ class Together(Case):
         words = ["run", self.eight, "--source", self.source, "--target", target or self.target, "--memory", "256KiB", "--threads", "2", "--quiet", *options]
         return execute([*launcher, "sh", "-c", RECORDED, codes, BINARY, *words], env=environment(**variables))
 
+    def told(self):
+        """Exit codes by process; a process that was killed has told nothing."""
+        return {path.name: int(text) for path in self.codes.iterdir() if (text := path.read_text())}
+
     def try_fault(self, place, options, after_another, fault, np, process):
         shutil.rmtree(self.target, ignore_errors=True)
         shutil.rmtree(self.partial, ignore_errors=True)
@@ -55,7 +59,7 @@ class Together(Case):
         code, name = {**AGREED, **ABORTED}[fault]
         self.assertIn(result.code, exits_of_aborted_job(code) if fault in ABORTED else {code}, str(result))
         self.assertLess(result.seconds, 10)
-        codes = {path.name: int(path.read_text()) for path in self.codes.iterdir()}
+        codes = self.told()
         # Open MPI ends the others as soon as one process has ended with an error: not all come to tell.
         by_themselves = {number: told for number, told in codes.items() if told not in (128 + signal.SIGTERM, 128 + signal.SIGKILL)}
         self.assertEqual(by_themselves, dict.fromkeys(by_themselves, code), str(result))
@@ -85,7 +89,7 @@ class Together(Case):
                 result = self.go("--transport", "mpi", "--overwrite", np=np, RESHARD_TEST_FLIP=f"{place}:{process}")
                 self.assert_exit(result, 70)
                 self.assertLess(result.seconds, 10)
-                self.assertLessEqual({int(path.read_text()) for path in self.codes.iterdir()}, {70, 128 + signal.SIGTERM, 128 + signal.SIGKILL})
+                self.assertLessEqual(set(self.told().values()), {70, 128 + signal.SIGTERM, 128 + signal.SIGKILL})
                 self.assert_error_lines(result, "E_DIGEST")
                 self.assertFalse(self.target.exists())
 

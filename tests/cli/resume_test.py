@@ -454,7 +454,7 @@ class Injected(Ended):
                             (("compare", self.source, self.target, "--plan", self.eight), self.source / "model.safetensors")):
             for number, np in ((signal.SIGTERM, 1), (signal.SIGINT, 2)):
                 with self.subTest(command=words[0], signal=number, np=np):
-                    result = self.traced(f"pread64:signal={number.name}:when=3 -P {path} -e signal=none", np=np, process=np - 1, words=words)
+                    result = self.traced(f"pread64:signal={number.name}:when=2 -P {path} -e signal=none", np=np, process=np - 1, words=words)
                     self.assert_exit(result, 128 + number)
                     self.assertLess(result.seconds, 10)
                     self.assert_error_lines(result, "E_INTERRUPTED")
