@@ -41,7 +41,11 @@ class RunCommand : public Command {
     exchange::Communicator& communicator = mpi.communicator();
     const bool first = communicator.rank() == 0;
     pipeline::RunOptions options;
-    options.prepare = prepare_options(planning_, common);
+    std::unique_ptr<pipeline::Hooks> hooks;
+    exchange::agreed(communicator, [&] {
+      options.prepare = prepare_options(planning_, common);
+      hooks = test_hooks(communicator.rank());
+    });
     options.prepare.processes = communicator.size();
     options.prepare.log = log_of(common, first);
     options.prepare.threads = threads_ > 0 ? threads_ : default_threads(mpi.local_processes());
@@ -53,7 +57,6 @@ class RunCommand : public Command {
     options.verify = verify_;
     options.tool = "reshard " + version_;
     options.interrupted = catch_signals();
-    const std::unique_ptr<pipeline::Hooks> hooks = test_hooks(communicator.rank());
     options.hooks = hooks.get();
 
     const pipeline::Formats formats = known_formats();
