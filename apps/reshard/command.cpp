@@ -1,17 +1,21 @@
 #include "command.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
+#include <string_view>
 #include <thread>
 
 #include "reshard/base/error.hpp"
 #include "reshard/format/hdf5/hdf5.hpp"
 #include "reshard/format/safetensors/safetensors.hpp"
 #include "reshard/plan/size.hpp"
+#include "reshard/report/colour.hpp"
 
 namespace reshard::app {
 namespace {
@@ -31,15 +35,27 @@ std::pair<std::string, std::int64_t> parse_set(const std::string& text) {
   usage_error(fmt::format("--set {}: expected name=value with a whole number, as in --set tp=4", text));
 }
 
+/// A terminal that shows colours, and a user who has not said no (https://no-color.org).
+bool shows_colour() {
+  const char* const no_colour = std::getenv("NO_COLOR");
+  const char* const terminal = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0') && terminal != nullptr &&
+         std::string_view(terminal) != "dumb";
+}
+
 }  // namespace
 
-void add_common(CLI::App& command, CommonOptions& options) {
+void add_common(CLI::App& command, CommonOptions& options, bool with_html) {
+  static const std::map<std::string, Report> reports = {
+      {"text", Report::kText}, {"json", Report::kJson}, {"html", Report::kHtml}};
+  std::vector<std::string> forms = {"text", "json"};
+  if (with_html) forms.push_back("html");
   command
       .add_option_function<std::string>(
-          "--report",
-          [&options](const std::string& text) { options.report = text == "json" ? Report::kJson : Report::kText; },
-          "Form of the result: text or json (default text)")
-      ->check(CLI::IsMember({"text", "json"}));
+          "--report", [&options](const std::string& text) { options.report = reports.at(text); },
+          with_html ? "Form of the result: text, json, or html, a page for a browser (default text)"
+                    : "Form of the result: text or json (default text)")
+      ->check(CLI::IsMember(forms));
   command.add_option("--output", options.output, "Write the result to this file instead of standard output");
   command.add_flag("--quiet", options.quiet, "No progress, warnings and notices on standard error");
   command.add_flag("--verbose", options.verbose, "Say on standard error what is being done");
@@ -111,12 +127,14 @@ void add_footer(CLI::App& command, const std::string& example) {
   command.footer(fmt::format("Example:\n  {}\n\n{}", example, kExitCodes));
 }
 
-void print_result(const CommonOptions& options, const std::string& text) {
+void print_result(const CommonOptions& options, const std::string& result) {
   if (options.output.empty()) {
+    const std::string text =
+        options.report == Report::kText && shows_colour() ? report::coloured(result) : result;
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (std::fflush(stdout) != 0) throw Error(Issue{ErrorCode::kIo, "standard output", "", "cannot be written"});
   } else {
-    write_text(options.output, text);
+    write_text(options.output, result);
   }
 }
 

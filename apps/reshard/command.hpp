@@ -12,7 +12,7 @@
 
 namespace reshard::app {
 
-enum class Report { kText, kJson };
+enum class Report { kText, kJson, kHtml };
 
 /// Options of every command.
 struct CommonOptions {
@@ -36,7 +36,8 @@ struct PlanningOptions {
   std::string target_format;
 };
 
-void add_common(CLI::App& command, CommonOptions& options);
+/// `with_html`: whether the command has a page for a browser.
+void add_common(CLI::App& command, CommonOptions& options, bool with_html = false);
 void add_planning(CLI::App& command, PlanningOptions& options);
 
 /// Errors: kUsage for values that are none.
@@ -64,8 +65,8 @@ inline constexpr const char* kExitCodes = R"(Exit codes:
   128 + n  ended by signal n)";
 void add_footer(CLI::App& command, const std::string& example);
 
-/// Standard output, or the file of --output.
-void print_result(const CommonOptions& options, const std::string& text);
+/// To standard output, text in colour where that is a terminal; or to the file of --output.
+void print_result(const CommonOptions& options, const std::string& result);
 
 pipeline::Formats known_formats();
 

@@ -3,6 +3,7 @@
 #include "command.hpp"
 #include "reshard/pipeline/plan_summary.hpp"
 #include "reshard/pipeline/staging.hpp"
+#include "reshard/report/error_report.hpp"
 #include "reshard/report/plan_report.hpp"
 
 namespace reshard::app {
@@ -15,7 +16,7 @@ class PlanCommand : public Command {
   explicit PlanCommand(CLI::App& app) {
     parser_ = app.add_subcommand("plan", "Show what run would do: reads headers only, writes nothing");
     add_planning(*parser_, planning_);
-    add_common(*parser_, common);
+    add_common(*parser_, common, true);
     parser_->add_option("--tensor", tensor_, "List only target tensors whose names match this pattern");
     parser_->add_option("--rank", rank_, "List only what this target rank stores: its local model layout")
         ->check(CLI::NonNegativeNumber);
@@ -38,6 +39,10 @@ class PlanCommand : public Command {
 
  private:
   void make_plan(int launched) {
+    if (common.report == Report::kHtml && (check_ || rank_ >= 0))
+      throw Error(Issue{ErrorCode::kUsage, "", "",
+                        fmt::format("--report html shows a dry run of all ranks; with {} say text or json",
+                                    check_ ? "--check" : "--rank")});
     pipeline::PrepareOptions options = prepare_options(planning_, common);
     options.processes = processes_ > 0 ? processes_ : launched;
     options.allow_report = true;
@@ -52,7 +57,7 @@ class PlanCommand : public Command {
       }
     }
     if (rank_ >= 0) listing.rank = rank_;
-    listing.transfers = common.report == Report::kJson;
+    list_for_report(listing);
     pipeline::LoadedPlan loaded = pipeline::load_plan(options);
     if (!common.output.empty()) {
       std::vector<fs::path> checkpoints;
@@ -61,13 +66,24 @@ class PlanCommand : public Command {
     }
     const pipeline::Formats formats = known_formats();
     if (check_) {
-      if (common.report == Report::kText)
-        print_result(common, fmt::format("{}: the plan is well formed\n", planning_.plan_file));
+      print_result(common, common.report == Report::kJson
+                               ? report::no_errors_json()
+                               : fmt::format("{}: the plan is well formed\n", planning_.plan_file));
       return;
     }
     const std::unique_ptr<pipeline::Prepared> prepared = pipeline::prepare(std::move(loaded), options, formats);
     const pipeline::PlanSummary summary = pipeline::summarize(*prepared, options, listing);
-    print_result(common, common.report == Report::kJson ? report::plan_json(summary) : report::plan_text(summary));
+    print_result(common, common.report == Report::kJson   ? report::plan_json(summary)
+                         : common.report == Report::kHtml ? report::plan_html(summary)
+                                                          : report::plan_text(summary));
+  }
+
+  /// Each form asks for what it shows: the text draws where the tensors were narrowed down.
+  void list_for_report(pipeline::ListingOptions& listing) const {
+    if (common.report == Report::kJson) return;
+    listing.shards = common.report == Report::kHtml || listing.tensor;
+    listing.transfers =
+        listing.shards ? pipeline::ListedTransfers::kOfEveryLayout : pipeline::ListedTransfers::kNone;
   }
 
   CLI::App* parser_;

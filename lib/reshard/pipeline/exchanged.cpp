@@ -286,9 +286,11 @@ ExchangeCost exchange_cost(const std::vector<WorkTensor>& work, const planner::T
   ExchangeCost cost;
   cost.bytes_read.assign(static_cast<std::size_t>(processes), 0);
   cost.peak_bytes.assign(static_cast<std::size_t>(processes), 0);
+  cost.held = RoundHistory(static_cast<std::size_t>(processes));
   planner::Rounds rounds(work, targets, processes, bound_bytes);
   while (const auto round = rounds.next()) {
     ++cost.rounds;
+    cost.held.add(rounds.held_bytes());
     for (std::size_t p = 0; p < cost.peak_bytes.size(); ++p)
       cost.peak_bytes[p] = std::max(cost.peak_bytes[p], rounds.held_bytes()[p]);
     for (const RoundTile& tile : *round) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "reshard/pipeline/job.hpp"
+#include "reshard/pipeline/round_history.hpp"
 #include "reshard/planner/rounds.hpp"
 
 namespace reshard::pipeline {
@@ -15,6 +16,7 @@ struct ExchangeCost {
   std::vector<std::int64_t> peak_bytes;
   std::int64_t bytes_exchanged = 0;  ///< tensor bytes that leave a process
   std::int64_t rounds = 0;
+  RoundHistory held;
 };
 
 /// Errors: kMemory where `bound_bytes` is too small for a tile, naming the least that works.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <set>
-#include <unordered_map>
 
 #include "reshard/base/checked.hpp"
 #include "reshard/layout/sequence.hpp"
@@ -233,8 +232,8 @@ std::vector<PaddedOffsets> padded_offsets_of(const LayoutPair& pair) {
 /// Layout summaries by layout and rule: the same layout may come from rules of different views.
 class LayoutSummaries {
  public:
-  explicit LayoutSummaries(const Prepared& prepared)
-      : prepared_(prepared), source_(prepared.plan.source), target_(prepared.plan.target) {}
+  LayoutSummaries(const Prepared& prepared, bool shards)
+      : prepared_(prepared), shards_(shards), source_(prepared.plan.source), target_(prepared.plan.target) {}
 
   std::size_t number_of(const BoundTensor& tensor) {
     const auto [entry, added] = numbers_.try_emplace({tensor.layout, tensor.rule}, out_.size());
@@ -258,64 +257,19 @@ class LayoutSummaries {
     out.target_shard_shapes = shapes_where_they_differ(pair.target);
     out.cuts = cuts_of(pair, source_.of(source_view), target_.of(pair.target_placement.view));
     out.padded_offsets = padded_offsets_of(pair);
+    if (shards_) {
+      out.source_shards = shards_of(pair.source);
+      out.target_shards = shards_of(pair.target);
+    }
     return out;
   }
 
   const Prepared& prepared_;
+  bool shards_;
   SideWalks source_;
   SideWalks target_;
   std::map<std::pair<std::size_t, std::size_t>, std::size_t> numbers_;
   std::vector<LayoutSummary> out_;
-};
-
-std::size_t hash_of(const std::vector<planner::Transfer>& transfers) {
-  std::size_t out = transfers.size();
-  const auto mix = [&](Index value) { out = (out ^ static_cast<std::size_t>(value)) * 0x9E3779B97F4A7C15U; };
-  for (const planner::Transfer& transfer : transfers) {
-    mix(transfer.source_rank);
-    mix(transfer.target_rank);
-    for (const planner::Box* box : {&transfer.source_box, &transfer.target_box})
-      for (const planner::Interval& interval : *box) {
-        mix(interval.begin);
-        mix(interval.end);
-      }
-  }
-  return out;
-}
-
-/// The distinct lists of transfers. Those of one layout and the same readers are made once; lists of different layouts
-/// may still be equal.
-class TransferLists {
- public:
-  TransferLists(const Prepared& prepared, std::optional<Index> rank) : prepared_(prepared), rank_(rank) {}
-
-  /// `listed`: the number of tensor `t` among those that are listed.
-  std::size_t number_of(std::size_t t, std::size_t listed) {
-    const std::size_t layout = prepared_.bound.tensors[t].layout;
-    const auto [entry, added] = known_.try_emplace({layout, prepared_.work[t].sources}, 0);
-    if (added) entry->second = find_or_add(layout, prepared_.work[t].sources, listed);
-    return entry->second;
-  }
-  std::vector<TransferList> take() { return std::move(out_); }
-
- private:
-  std::size_t find_or_add(std::size_t layout, const std::vector<Index>& sources, std::size_t listed) {
-    const LayoutPair& pair = prepared_.bound.layouts[layout];
-    std::vector<planner::Transfer> transfers = planner::list_transfers(pair.source, pair.target, sources);
-    if (rank_) std::erase_if(transfers, [&](const planner::Transfer& t) { return t.target_rank != *rank_; });
-    std::vector<std::size_t>& alike = by_hash_[hash_of(transfers)];
-    for (const std::size_t number : alike)
-      if (out_[number].transfers == transfers) return number;
-    alike.push_back(out_.size());
-    out_.push_back({listed, std::move(transfers)});
-    return alike.back();
-  }
-
-  const Prepared& prepared_;
-  std::optional<Index> rank_;
-  std::map<std::pair<std::size_t, std::vector<Index>>, std::size_t> known_;
-  std::unordered_map<std::size_t, std::vector<std::size_t>> by_hash_;
-  std::vector<TransferList> out_;
 };
 
 LocalTensor local_tensor(const Prepared& prepared, std::size_t t, Index rank) {
@@ -349,6 +303,13 @@ void add_copy_axes(const planner::BoundPlan& bound, const plan::Side& side, Tens
   for (const plan::View& view : side.views) look(view.name, view.mesh);
 }
 
+RoundHistory round_history(const TransportPlan& transport) {
+  if (transport.transport != Transport::kDirect) return transport.exchange.held;
+  RoundHistory out(transport.peak_bytes.size());
+  out.add(transport.peak_bytes);
+  return out;
+}
+
 }  // namespace
 
 PlanHeader plan_header(const Prepared& prepared, const PrepareOptions& options) {
@@ -372,8 +333,11 @@ PlanSummary summarize(const Prepared& prepared, const PrepareOptions& options, c
   add_copy_axes(bound, prepared.plan.source, &LayoutPair::source, "source", out.copy_axes);
   add_copy_axes(bound, prepared.plan.target, &LayoutPair::target, "target", out.copy_axes);
 
-  LayoutSummaries layouts(prepared);
+  out.rounds = round_history(prepared.transport);
+
+  LayoutSummaries layouts(prepared, listing.shards);
   TransferLists transfers(prepared, listing.rank);
+  std::map<std::size_t, std::size_t> transfers_of_layout;
   for (std::size_t t = 0; t < bound.tensors.size(); ++t) {
     const BoundTensor& tensor = bound.tensors[t];
     if (listing.tensor && !listing.tensor->match(tensor.target_name)) continue;
@@ -387,7 +351,13 @@ PlanSummary summarize(const Prepared& prepared, const PrepareOptions& options, c
     summary.dtype = tensor.target_dtype;
     summary.source_dtype = tensor.source_dtype;
     summary.layout = layouts.number_of(tensor);
-    if (listing.transfers) summary.transfers = transfers.number_of(t, out.tensors.size());
+    if (listing.transfers == ListedTransfers::kOfEveryTensor)
+      summary.transfers = transfers.number_of(t, out.tensors.size());
+    if (listing.transfers == ListedTransfers::kOfEveryLayout) {
+      const auto [entry, added] = transfers_of_layout.try_emplace(summary.layout, 0);
+      if (added) entry->second = transfers.number_of(t, out.tensors.size());
+      summary.transfers = entry->second;
+    }
     out.tensors.push_back(std::move(summary));
   }
   out.layouts = layouts.take();

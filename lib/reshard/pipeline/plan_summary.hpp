@@ -18,8 +18,10 @@
 #include "reshard/base/error.hpp"
 #include "reshard/pipeline/estimate.hpp"
 #include "reshard/pipeline/prepare.hpp"
+#include "reshard/pipeline/round_history.hpp"
+#include "reshard/pipeline/shard_summary.hpp"
+#include "reshard/pipeline/transfer_lists.hpp"
 #include "reshard/plan/pattern.hpp"
-#include "reshard/planner/transfers.hpp"
 
 namespace reshard::pipeline {
 
@@ -109,6 +111,8 @@ struct LayoutSummary {
   std::vector<std::optional<Shape>> target_shard_shapes;
   std::vector<CutSummary> cuts;  ///< presence first, then dims that some axis cuts on some side
   std::vector<PaddedOffsets> padded_offsets;
+  std::vector<ShardSummary> source_shards = {};  ///< where `shards` is asked for
+  std::vector<ShardSummary> target_shards = {};
 };
 
 struct TensorSummary {
@@ -118,12 +122,6 @@ struct TensorSummary {
   Dtype source_dtype = Dtype::kU8;
   std::size_t layout = 0;     ///< index into PlanSummary::layouts
   std::size_t transfers = 0;  ///< index into PlanSummary::transfers
-};
-
-/// The transfers of the first listed tensor that has them, and of all others that have the same.
-struct TransferList {
-  std::size_t first_tensor = 0;  ///< index into PlanSummary::tensors
-  std::vector<planner::Transfer> transfers;
 };
 
 /// One tensor as a target rank stores it.
@@ -154,13 +152,19 @@ struct PlanSummary {
   std::optional<planner::Index> local_rank;
   std::vector<LocalTensor> local;  ///< where `local_rank` is asked for
   std::vector<CopyAxis> copy_axes;
+  RoundHistory rounds;  ///< what every process holds; direct: one round, in which each holds its peak
 };
+
+enum class ListedTransfers { kNone, kOfEveryLayout, kOfEveryTensor };
 
 /// What of a plan is listed.
 struct ListingOptions {
   std::optional<plan::NamePattern> tensor;  ///< only target names that match
   std::optional<planner::Index> rank;       ///< only what this target rank stores, and transfers into it
-  bool transfers = true;                    ///< false: PlanSummary::transfers stays empty (text shows none)
+  /// kOfEveryLayout: those of the first tensor of a layout stand for all of it, although others may be read from other
+  /// copies. kNone: PlanSummary::transfers stays empty.
+  ListedTransfers transfers = ListedTransfers::kOfEveryTensor;
+  bool shards = false;  ///< how both sides cut every layout
 };
 
 /// Nothing of it depends on which process asks, nor on the clock.

@@ -21,6 +21,7 @@ namespace {
 constexpr std::size_t kMaxUnmatchedNames = 32;
 constexpr std::size_t kMaxUnmatchedLines = 256;
 constexpr std::size_t kMaxFormsSearched = 400;
+constexpr std::size_t kMaxRulesSearched = 100;
 
 /// Member positions, longest suffix first.
 std::vector<std::size_t> longest_first(const std::vector<plan::Member>& members) {
@@ -77,17 +78,24 @@ std::vector<std::string> sample_names(const SourceCatalog& catalog, const std::v
   return out;
 }
 
+/// The pattern of whole names: of a group with its members' suffixes as alternatives.
+std::string name_pattern(const plan::Rule& rule) {
+  const std::string& pattern = rule.match.text();
+  if (!is_group(rule) || pattern.starts_with("re:")) return pattern;
+  std::vector<std::string> suffixes;
+  for (const plan::Member& member : rule.source.members) suffixes.push_back(member.suffix);
+  return fmt::format("{}.{{{}}}", pattern, fmt::join(suffixes, ","));
+}
+
 std::string unused_message(const plan::Rule& rule, const SourceCatalog& catalog, const std::vector<RuleMatch>& matches,
                            const std::vector<std::string>& samples) {
-  std::string pattern = rule.match.text();
-  if (is_group(rule) && !pattern.starts_with("re:")) pattern += "." + rule.source.members.front().suffix;
   const std::string takers = taken_by(rule, catalog, matches);
   if (!takers.empty())
     return fmt::format("'{}' wins for no tensor: what it matches is taken ({}); the first rule that matches wins",
                        rule.match.text(), takers);
   std::string message =
       fmt::format("'{}' matches none of the {} of the source", rule.match.text(), count_of(catalog.tensors.size()));
-  const std::vector<std::string> near = nearest_names(pattern, samples);
+  const std::vector<std::string> near = nearest_names(name_pattern(rule), samples);
   if (!near.empty()) message += fmt::format("; nearest: '{}'", fmt::join(near, "', '"));
   return message + "; where that is fine say `optional: true`";
 }
@@ -110,6 +118,9 @@ void add_unmatched(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
     if (is_new) lines.push_back({tensor});
     ++lines[found->second].count;
   }
+  std::vector<std::string> patterns;
+  for (std::size_t rule = 0; rule < plan.rules.size() && rule < kMaxRulesSearched; ++rule)
+    patterns.push_back(name_pattern(plan.rules[rule]));
   constexpr std::string_view kChoices = "add a rule, or say `unmatched: replicate` or `unmatched: drop`";
   for (std::size_t i = 0; i < lines.size() && i < kMaxUnmatchedLines; ++i) {
     const SourceTensor& tensor = catalog.tensors[lines[i].first];
@@ -117,6 +128,8 @@ void add_unmatched(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
     if (lines[i].count > 1)
       message += fmt::format(", nor the other {} of the form '{}'", lines[i].count - 1, name_form(tensor.name));
     if (tensor.refusal) message += fmt::format(" (and it is no tensor: {})", tensor.refusal->message);
+    if (const std::optional<std::size_t> near = nearest_pattern(tensor.name, patterns))
+      message += fmt::format("; nearest: {} '{}'", rule_name(*near), patterns[*near]);
     issues.add(kNoRule, ErrorCode::kTensorUnmatched, tensor.name, fmt::format("{}; {}", message, kChoices),
                tensor.name);
   }

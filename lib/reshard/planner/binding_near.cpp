@@ -80,6 +80,15 @@ std::size_t edits(const std::vector<Token>& pattern, std::string_view name) {
   return before[name.size()];
 }
 
+std::size_t letters_of(const std::vector<Token>& pattern) {
+  return static_cast<std::size_t>(std::count_if(
+      pattern.begin(), pattern.end(), [](const Token& token) { return token.kind == TokenKind::kLetter; }));
+}
+
+bool is_near(std::size_t distance, const std::vector<Token>& pattern) {
+  return 3 * distance <= letters_of(pattern);
+}
+
 }  // namespace
 
 std::vector<std::string> nearest_names(std::string_view pattern, std::span<const std::string> names) {
@@ -87,11 +96,9 @@ std::vector<std::string> nearest_names(std::string_view pattern, std::span<const
   std::vector<std::pair<std::size_t, std::size_t>> near;  // edits, position
   for (const std::string& text : alternatives(pattern)) {
     const std::vector<Token> parts = tokens(text);
-    const auto letters = static_cast<std::size_t>(
-        std::count_if(parts.begin(), parts.end(), [](const Token& token) { return token.kind == TokenKind::kLetter; }));
     for (std::size_t i = 0; i < names.size(); ++i) {
       const std::size_t distance = edits(parts, names[i]);
-      if (3 * distance <= letters) near.emplace_back(distance, i);
+      if (is_near(distance, parts)) near.emplace_back(distance, i);
     }
   }
   std::sort(near.begin(), near.end());
@@ -102,6 +109,22 @@ std::vector<std::string> nearest_names(std::string_view pattern, std::span<const
     if (out.size() == kMaxNames) break;
   }
   return out;
+}
+
+std::optional<std::size_t> nearest_pattern(std::string_view name, std::span<const std::string> patterns) {
+  std::optional<std::size_t> best;
+  std::size_t best_distance = 0;
+  for (std::size_t i = 0; i < patterns.size(); ++i) {
+    if (patterns[i].starts_with("re:")) continue;
+    for (const std::string& text : alternatives(patterns[i])) {
+      const std::vector<Token> parts = tokens(text);
+      const std::size_t distance = edits(parts, name);
+      if (!is_near(distance, parts) || (best && distance >= best_distance)) continue;
+      best = i;
+      best_distance = distance;
+    }
+  }
+  return best;
 }
 
 }  // namespace reshard::planner

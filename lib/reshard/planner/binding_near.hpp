@@ -1,6 +1,8 @@
 #pragma once
-// Names near a pattern, for the message about a rule that matches nothing.
+// Names near a pattern and patterns near a name, for messages about rules that match nothing and names without a rule.
 
+#include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,5 +14,9 @@ namespace reshard::planner {
 /// for an `re:` pattern, and none that would need a third of the pattern rewritten. `names` are at most a few hundred;
 /// cost O(names x |pattern| x |name|).
 std::vector<std::string> nearest_names(std::string_view pattern, std::span<const std::string> names);
+
+/// The position of the pattern that needs the fewest edits to match; the first of several. As above, none that would
+/// need a third rewritten. Cost O(patterns x |pattern| x |name|).
+std::optional<std::size_t> nearest_pattern(std::string_view name, std::span<const std::string> patterns);
 
 }  // namespace reshard::planner

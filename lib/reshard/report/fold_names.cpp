@@ -66,8 +66,19 @@ std::vector<Cube> joined(std::vector<Cube> cubes, std::size_t slot) {
   return out;
 }
 
-/// "0..31", "0,2", "0..62..2" (every second), "0..3,8..11".
-std::string range_text(const Numbers& numbers) {
+std::string pattern_of(const std::vector<std::string>& texts, const Cube& cube) {
+  std::string out = texts[0];
+  for (std::size_t s = 0; s < cube.slots.size(); ++s) {
+    const Numbers& numbers = cube.slots[s];
+    out += numbers.size() == 1 ? fmt::format("{}", numbers[0]) : fmt::format("{{{}}}", range_text(numbers));
+    out += texts[s + 1];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string range_text(const std::vector<std::int64_t>& numbers) {
   const std::size_t n = numbers.size();
   if (n > 2) {
     const std::int64_t step = numbers[1] - numbers[0];
@@ -87,17 +98,18 @@ std::string range_text(const Numbers& numbers) {
   return out;
 }
 
-std::string pattern_of(const std::vector<std::string>& texts, const Cube& cube) {
-  std::string out = texts[0];
-  for (std::size_t s = 0; s < cube.slots.size(); ++s) {
-    const Numbers& numbers = cube.slots[s];
-    out += numbers.size() == 1 ? fmt::format("{}", numbers[0]) : fmt::format("{{{}}}", range_text(numbers));
-    out += texts[s + 1];
+std::vector<NumberRun> number_runs(const std::vector<std::int64_t>& numbers) {
+  std::vector<NumberRun> out;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t last = i;
+    const std::int64_t step = i + 1 < numbers.size() ? numbers[i + 1] - numbers[i] : 1;
+    while (last + 1 < numbers.size() && numbers[last + 1] - numbers[last] == step) ++last;
+    if (last == i + 1 && step != 1) last = i;
+    out.push_back({numbers[i], numbers[last], last == i ? 1 : step});
+    i = last + 1;
   }
   return out;
 }
-
-}  // namespace
 
 std::vector<FoldedNames> fold_names(std::span<const std::string> names, std::span<const std::size_t> groups) {
   // By group and the text around the numbers.
@@ -115,7 +127,8 @@ std::vector<FoldedNames> fold_names(std::span<const std::string> names, std::spa
     for (std::size_t slot = texts.size() - 1; slot-- > 0;) cubes = joined(std::move(cubes), slot);
     for (Cube& cube : cubes) {
       std::sort(cube.members.begin(), cube.members.end());
-      out.push_back({pattern_of(texts, cube), std::move(cube.members)});
+      std::string pattern = pattern_of(texts, cube);
+      out.push_back({std::move(pattern), std::move(cube.members), texts, std::move(cube.slots)});
     }
   }
   std::sort(out.begin(), out.end(),

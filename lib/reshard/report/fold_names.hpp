@@ -7,6 +7,7 @@
 // A pattern stands for exactly the names it was made of: numbers are folded only where all combinations are there.
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <span>
 #include <string>
@@ -16,7 +17,9 @@ namespace reshard::report {
 
 struct FoldedNames {
   std::string pattern;
-  std::vector<std::size_t> members;  ///< numbers of the names, ascending
+  std::vector<std::size_t> members;              ///< numbers of the names, ascending
+  std::vector<std::string> texts;                ///< before, between and after the numbers
+  std::vector<std::vector<std::int64_t>> slots;  ///< the numbers at each place, ascending
 
   friend bool operator==(const FoldedNames&, const FoldedNames&) = default;
 };
@@ -24,6 +27,21 @@ struct FoldedNames {
 /// In order of the first member. `groups` is parallel to `names`: names of different groups are not folded together.
 /// O(n log n) for names of few numbers.
 std::vector<FoldedNames> fold_names(std::span<const std::string> names, std::span<const std::size_t> groups);
+
+/// Numbers from `first` to `last`, each `step` more than the one before.
+struct NumberRun {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  std::int64_t step = 1;
+
+  friend bool operator==(const NumberRun&, const NumberRun&) = default;
+};
+
+/// Ascending numbers as few runs, greedily from the front; a pair that is not neighbours is two runs.
+std::vector<NumberRun> number_runs(const std::vector<std::int64_t>& numbers);
+
+/// "0..31", "0,2", "0..62..2" (every second), "0..3,8..11". `numbers` ascend.
+std::string range_text(const std::vector<std::int64_t>& numbers);
 
 /// Numbers for groups, from 0 in order of first use.
 template <typename Key>

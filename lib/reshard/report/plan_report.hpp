@@ -7,9 +7,13 @@
 
 namespace reshard::report {
 
-/// Names folded (`model.layers.{0..31}.mlp.gate_proj.weight`), within 80 columns where names allow it. The traffic
-/// matrix is shown up to 16 ranks a side.
+/// Names folded (`model.layers.{0..31}.mlp.gate_proj.weight`), within 80 columns where names allow it. Where the summary
+/// has shards, tensors are drawn.
 std::string plan_text(const pipeline::PlanSummary& summary);
+
+/// A page for a browser, complete in one file: it loads nothing and needs no network. Names and files are data in it,
+/// never markup. The summary has shards, and transfers of every layout.
+std::string plan_html(const pipeline::PlanSummary& summary);
 
 /// "reshard.plan". Beside the keys of the interface: `dropped` (names), `dropped_unmatched`, `unused_optional_rules`,
 /// and of a tensor with packed sequences `padded_offsets` (dim -> offsets), each only where there are any. `local` is

@@ -2,15 +2,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "reshard/report/drawing_text.hpp"
 #include "reshard/report/fold_names.hpp"
 #include "reshard/report/header_text.hpp"
 #include "reshard/report/plan_report.hpp"
+#include "reshard/report/tensor_groups.hpp"
 #include "reshard/report/text.hpp"
+#include "reshard/report/traffic_text.hpp"
 
 namespace reshard::report {
 namespace {
@@ -18,8 +20,8 @@ namespace {
 using pipeline::PlanSummary;
 using planner::Index;
 
-/// Beyond so many ranks on a side the traffic matrix, and a line for each rank, are no longer read by people.
-constexpr Index kRanksInTables = 16;
+/// Beyond so many, a line for each rank is no longer read by people.
+constexpr std::size_t kRanksListed = 16;
 constexpr std::size_t kNames = 8;
 constexpr std::size_t kOffsets = 16;
 
@@ -44,37 +46,6 @@ std::string header_text(const pipeline::PlanHeader& plan) {
   return out + left_out_text(plan);
 }
 
-/// "tp 2 x gtp 3"
-std::string axes_text(const std::vector<layout::Axis>& axes) {
-  std::string out;
-  for (const layout::Axis& axis : axes) out += fmt::format("{}{} {}", out.empty() ? "" : " x ", axis.name, axis.size);
-  return out;
-}
-
-/// "tp 2 -> 4", "whole -> tp 4", "tp 2 x gtp 3 -> tp 4", "tp 4".
-std::string change_text(const pipeline::CutSummary& cut) {
-  const std::string uncut = cut.dim ? "whole" : "all";
-  if (cut.source == cut.target) return axes_text(cut.source);
-  if (cut.source.size() == 1 && cut.target.size() == 1 && cut.source[0].name == cut.target[0].name)
-    return fmt::format("{} {} -> {}", cut.source[0].name, cut.source[0].size, cut.target[0].size);
-  return fmt::format("{} -> {}", cut.source.empty() ? uncut : axes_text(cut.source),
-                     cut.target.empty() ? uncut : axes_text(cut.target));
-}
-
-std::string cuts_text(const std::vector<pipeline::CutSummary>& cuts) {
-  std::string out;
-  for (const pipeline::CutSummary& cut : cuts) {
-    if (!out.empty()) out += ", ";
-    out += cut.dim ? fmt::format("dim {} {}", *cut.dim, change_text(cut)) : "on " + change_text(cut);
-  }
-  return out.empty() ? "whole" : out;
-}
-
-std::string dtype_text(const pipeline::TensorSummary& tensor) {
-  if (tensor.source_dtype == tensor.dtype) return std::string(name(tensor.dtype));
-  return fmt::format("{} -> {}", name(tensor.source_dtype), name(tensor.dtype));
-}
-
 /// The first offsets of packed sequences, and how many there are.
 std::string offsets_text(const std::vector<Index>& offsets) {
   const auto shown = static_cast<std::ptrdiff_t>(std::min(kOffsets, offsets.size()));
@@ -83,27 +54,18 @@ std::string offsets_text(const std::vector<Index>& offsets) {
   return out;
 }
 
-/// One line per pattern of names that have layout, rule and dtypes in common.
-std::string tensors_text(const PlanSummary& summary) {
-  std::vector<std::string> names;
-  std::vector<std::tuple<std::size_t, Dtype, Dtype>> keys;
-  for (const pipeline::TensorSummary& tensor : summary.tensors) {
-    names.push_back(tensor.name);
-    keys.emplace_back(tensor.layout, tensor.source_dtype, tensor.dtype);
-  }
+/// One line for each group of tensors.
+std::string tensors_text(const PlanSummary& summary, const std::vector<TensorGroup>& groups) {
   Table table({Table::Align::kLeft, Table::Align::kLeft, Table::Align::kLeft, Table::Align::kRight});
   std::string renamed;
   std::string padded;
-  for (const FoldedNames& folded : fold_names(names, group_numbers(keys))) {
-    const pipeline::TensorSummary& first = summary.tensors[folded.members.front()];
+  for (const TensorGroup& group : groups) {
+    const pipeline::TensorSummary& first = summary.tensors[group.names.members.front()];
     const pipeline::LayoutSummary& layout = summary.layouts[first.layout];
-    const std::string pattern = escaped(folded.pattern);
-    table.row({pattern, fmt::format("{} {}", dtype_text(first), shape_text(layout.shape)), cuts_text(layout.cuts),
-               count_text(static_cast<std::int64_t>(folded.members.size()), "tensor")});
-    std::vector<std::string> sources;
-    for (const std::size_t t : folded.members) sources.push_back(summary.tensors[t].source_name);
-    for (const FoldedNames& source : fold_names(sources, std::vector<std::size_t>(sources.size(), 0)))
-      if (source.pattern != folded.pattern) renamed += paragraph(escaped(source.pattern) + " -> " + pattern);
+    const std::string pattern = escaped(group.names.pattern);
+    table.row({pattern, fmt::format("{} {}", dtypes_text(first), shape_text(layout.shape)), cuts_text(layout.cuts),
+               count_text(static_cast<std::int64_t>(group.names.members.size()), "tensor")});
+    for (const std::string& source : group.source_patterns) renamed += paragraph(escaped(source) + " -> " + pattern);
     for (const pipeline::PaddedOffsets& offsets : layout.padded_offsets)
       padded += paragraph(fmt::format("{} dim {}: {}", pattern, offsets.dim, offsets_text(offsets.offsets)));
   }
@@ -113,53 +75,6 @@ std::string tensors_text(const PlanSummary& summary) {
   return out;
 }
 
-struct Unit {
-  std::string name;
-  std::int64_t bytes = 1;
-};
-
-/// The unit in which the largest number has at most four digits.
-Unit unit_for(std::int64_t most) {
-  Unit unit{"B", 1};
-  for (const char* larger : {"KiB", "MiB", "GiB", "TiB"}) {
-    if (most / unit.bytes < 10000) break;
-    unit = {larger, unit.bytes * 1024};
-  }
-  return unit;
-}
-
-std::string cell_text(std::int64_t bytes, const Unit& unit) {
-  if (bytes == 0) return ".";
-  const std::int64_t rounded = (bytes + unit.bytes / 2) / unit.bytes;
-  return rounded == 0 ? "<1" : fmt::format("{}", rounded);
-}
-
-std::string traffic_text(const PlanSummary& summary) {
-  const Index sources = summary.header.source.ranks;
-  const Index targets = summary.header.target.ranks;
-  if (sources > kRanksInTables || targets > kRanksInTables)
-    return fmt::format("\ntraffic\n{}",
-                       paragraph(fmt::format("between {} pairs of ranks (of {} x {}); --report json lists them",
-                                             summary.traffic.size(), sources, targets)));
-  std::map<std::pair<Index, Index>, std::int64_t> bytes;
-  std::int64_t most = 0;
-  for (const pipeline::TrafficEntry& entry : summary.traffic) {
-    bytes[{entry.source_rank, entry.target_rank}] = entry.bytes;
-    most = std::max(most, entry.bytes);
-  }
-  const Unit unit = unit_for(most);
-  Table table(std::vector<Table::Align>(static_cast<std::size_t>(targets) + 1, Table::Align::kRight));
-  std::vector<std::string> head = {""};
-  for (Index target = 0; target < targets; ++target) head.push_back(fmt::format("{}", target));
-  table.row(std::move(head));
-  for (Index source = 0; source < sources; ++source) {
-    std::vector<std::string> row = {fmt::format("{}", source)};
-    for (Index target = 0; target < targets; ++target) row.push_back(cell_text(bytes[{source, target}], unit));
-    table.row(std::move(row));
-  }
-  return fmt::format("\ntraffic in {}: source ranks down, target ranks across\n{}", unit.name, table.text());
-}
-
 std::string coordinates_text(const pipeline::RankSummary& rank) {
   std::string out;
   for (const auto& [axis, coordinate] : rank.coordinates)
@@ -167,24 +82,46 @@ std::string coordinates_text(const pipeline::RankSummary& rank) {
   return out;
 }
 
-/// Every rank; where there are many, runs of ranks that store as much.
-std::string ranks_text(const PlanSummary& summary) {
-  const std::vector<pipeline::RankSummary>& ranks = summary.ranks;
-  const bool each = static_cast<Index>(ranks.size()) <= kRanksInTables;
-  Table table(
-      {Table::Align::kLeft, Table::Align::kLeft, Table::Align::kLeft, Table::Align::kRight, Table::Align::kRight});
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
+/// Ranks that follow each other and store as much.
+struct RankRun {
+  std::size_t first = 0;
+  std::size_t last = 0;
+};
+
+std::vector<RankRun> rank_runs(const std::vector<pipeline::RankSummary>& ranks) {
+  const bool each = ranks.size() <= kRanksListed;
+  std::vector<RankRun> out;
+  for (std::size_t i = 0; i < ranks.size(); i = out.back().last + 1) {
+    out.push_back({i, i});
+    std::size_t& last = out.back().last;
     while (!each && last + 1 < ranks.size() && ranks[last + 1].tensors == ranks[i].tensors &&
            ranks[last + 1].bytes == ranks[i].bytes)
       ++last;
-    const bool one = last == i;
-    table.row({one ? fmt::format("{}", ranks[i].rank) : fmt::format("{} to {}", ranks[i].rank, ranks[last].rank),
-               coordinates_text(ranks[i]) + (one ? "" : " ..."), escaped(ranks[i].file) + (one ? "" : " ..."),
-               count_text(ranks[i].tensors, "tensor"), bytes_text(ranks[i].bytes) + (one ? "" : " each")});
-    i = last + 1;
   }
-  return "\ntarget ranks\n" + table.text();
+  return out;
+}
+
+/// Every rank; where there are many, runs of ranks that store as much, and of those only the first.
+std::string ranks_text(const PlanSummary& summary) {
+  const std::vector<pipeline::RankSummary>& ranks = summary.ranks;
+  const std::vector<RankRun> runs = rank_runs(ranks);
+  Table table(
+      {Table::Align::kLeft, Table::Align::kLeft, Table::Align::kLeft, Table::Align::kRight, Table::Align::kRight});
+  for (std::size_t i = 0; i < std::min(runs.size(), kRanksListed); ++i) {
+    const auto [first, last] = runs[i];
+    const pipeline::RankSummary& rank = ranks[first];
+    const bool one = last == first;
+    table.row({one ? fmt::format("{}", rank.rank) : fmt::format("{} to {}", rank.rank, ranks[last].rank),
+               coordinates_text(rank) + (one ? "" : " ..."), escaped(rank.file) + (one ? "" : " ..."),
+               count_text(rank.tensors, "tensor"), bytes_text(rank.bytes) + (one ? "" : " each")});
+  }
+  std::string out = "\ntarget ranks\n" + table.text();
+  if (runs.size() <= kRanksListed) return out;
+  const auto by_bytes = [](const auto& a, const auto& b) { return a.bytes < b.bytes; };
+  const auto [least, most] = std::minmax_element(ranks.begin(), ranks.end(), by_bytes);
+  return out + paragraph(fmt::format("... {} ranks in all, from {} (rank {}) to {} (rank {}); --report json lists them",
+                                     ranks.size(), bytes_text(least->bytes), least->rank, bytes_text(most->bytes),
+                                     most->rank));
 }
 
 /// What one rank stores: its local model layout.
@@ -210,9 +147,7 @@ std::string local_text(const PlanSummary& summary) {
 
 std::string copies_text(const std::vector<pipeline::CopyAxis>& axes) {
   std::vector<std::string> texts;
-  for (const pipeline::CopyAxis& copy : axes)
-    texts.push_back(
-        fmt::format("{} {}{}={}", copy.side, copy.view.empty() ? "" : copy.view + " ", copy.axis.name, copy.axis.size));
+  for (const pipeline::CopyAxis& copy : axes) texts.push_back(copy_axis_text(copy));
   return fmt::format("\naxes that only make copies\n{}", paragraph(fmt::format("{}", fmt::join(texts, ", "))));
 }
 
@@ -223,7 +158,9 @@ std::string plan_text(const PlanSummary& summary) {
   if (summary.local_rank) {
     out += local_text(summary);
   } else {
-    out += tensors_text(summary);
+    const std::vector<TensorGroup> groups = tensor_groups(summary);
+    out += tensors_text(summary, groups);
+    if (!summary.layouts.empty() && !summary.layouts.front().target_shards.empty()) out += drawings_text(summary, groups);
     out += traffic_text(summary);
     out += ranks_text(summary);
   }

@@ -11,7 +11,7 @@ namespace reshard::report {
 namespace {
 
 constexpr std::size_t kIndent = 2;
-constexpr std::size_t kLabelWidth = 11;
+constexpr std::size_t kLabelWidth = kLabelColumns - kIndent;
 
 /// Columns that a text takes: its code points (names are UTF-8 where they are not ASCII).
 std::size_t width_of(std::string_view text) {
@@ -112,7 +112,7 @@ std::string Table::text() const {
   for (const std::vector<std::string>& row : rows_)
     for (std::size_t c = 1; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
   std::size_t others = kIndent;
-  for (std::size_t c = 1; c < widths.size(); ++c) others += kIndent + widths[c];
+  for (std::size_t c = 1; c < widths.size(); ++c) others += gap_ + widths[c];
   // The widest first cell that leaves room for the others; wider ones stand alone on their line.
   const std::size_t room = others < kColumns ? kColumns - others : 0;
   for (const std::vector<std::string>& row : rows_)
@@ -128,7 +128,7 @@ std::string Table::text() const {
         line.append(widths[0], ' ');
         continue;
       }
-      if (c > 0) line.append(kIndent, ' ');
+      if (c > 0) line.append(gap_, ' ');
       const std::string blanks(widths[c] - width, ' ');
       line += align_[c] == Align::kRight ? blanks + row[c] : row[c] + blanks;
     }

@@ -13,6 +13,7 @@
 namespace reshard::report {
 
 inline constexpr std::size_t kColumns = 80;
+inline constexpr std::size_t kLabelColumns = 13;  ///< what `labelled` puts before its text
 
 /// "512 B", "1.5 KiB", "14.96 GiB".
 std::string bytes_text(std::int64_t bytes);
@@ -32,19 +33,20 @@ std::string paragraph(std::string_view text);
 /// "warning: W_FALLBACK: ..." or "notice: ..." for each.
 std::string warnings_text(const std::vector<Warning>& warnings);
 
-/// Rows of cells under each other, two columns apart and indented by two. A first cell that leaves the others no room
+/// Rows of cells under each other, `gap` columns apart and indented by two. A first cell that leaves the others no room
 /// within kColumns has a line of its own.
 class Table {
  public:
   enum class Align { kLeft, kRight };
 
-  explicit Table(std::vector<Align> align) : align_(std::move(align)) {}
+  explicit Table(std::vector<Align> align, std::size_t gap = 2) : align_(std::move(align)), gap_(gap) {}
   /// One cell per column.
   void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   std::string text() const;
 
  private:
   std::vector<Align> align_;
+  std::size_t gap_;
   std::vector<std::vector<std::string>> rows_;
 };
 
