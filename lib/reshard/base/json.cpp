@@ -274,6 +274,9 @@ Value parse_json(std::string_view text, std::string_view source, JsonLimits limi
 }
 
 std::string json_string(std::string_view text) {
+  // Most texts are names without anything to escape.
+  const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
+  if (std::all_of(text.begin(), text.end(), is_plain)) return '"' + std::string(text) + '"';
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -25,6 +25,12 @@ constexpr std::uint64_t convert_bits(std::uint64_t bits) {
   constexpr int from_bias = (1 << (kFromExponent - 1)) - 1;
   constexpr int to_bias = (1 << (kToExponent - 1)) - 1;
 
+  // bf16 to f32 appends bits.
+  if constexpr (kFromExponent == kToExponent && kFromMantissa < kToMantissa) {
+    const bool is_nan = (bits & ((one << (kFromExponent + kFromMantissa)) - 1)) > from_exponent_mask << kFromMantissa;
+    return bits << (kToMantissa - kFromMantissa) | static_cast<std::uint64_t>(is_nan) << (kToMantissa - 1);
+  }
+
   const std::uint64_t sign = (bits >> (kFromExponent + kFromMantissa) & 1) << (kToExponent + kToMantissa);
   const std::uint64_t exponent = bits >> kFromMantissa & from_exponent_mask;
   std::uint64_t mantissa = bits & from_mantissa_mask;

@@ -52,8 +52,8 @@ Described open_described(const fs::path& path, const CompareOptions& options, co
     }
     if (side.mesh.size() != 1) refuse(fmt::format("holds {} ranks", side.mesh.size()));
   }
-  SourceCheckpoint files =
-      SourceCheckpoint::open(path, side, formats, options.allow_external, manifest ? &*manifest : nullptr);
+  SourceCheckpoint files = SourceCheckpoint::open(path, side, formats, options.allow_external, options.threads,
+                                                  manifest ? &*manifest : nullptr);
   return {std::move(manifest), std::move(files)};
 }
 
@@ -160,7 +160,7 @@ class Meeting {
       if (!side.files) side.files = manifest->side.files;
       if (!side.format) side.format = manifest->side.format;
     }
-    target_.emplace(SourceCheckpoint::open(options.b, side, formats, options.allow_external));
+    target_.emplace(SourceCheckpoint::open(options.b, side, formats, options.allow_external, options.threads));
 
     std::map<std::string, const planner::SourceTensor*> by_name;
     for (const planner::SourceTensor& tensor : b().catalog().tensors) by_name[tensor.name] = &tensor;

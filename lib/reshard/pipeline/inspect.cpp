@@ -191,7 +191,7 @@ Inspection inspect(const fs::path& path, const Formats& formats, bool allow_exte
     side = side_by_names(path, formats);
   }
   const SourceCheckpoint source =
-      SourceCheckpoint::open(path, side, formats, allow_external, manifest ? &*manifest : nullptr);
+      SourceCheckpoint::open(path, side, formats, allow_external, 1, manifest ? &*manifest : nullptr);
 
   Inspection out;
   out.format = source.format().name();

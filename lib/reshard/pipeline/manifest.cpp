@@ -67,6 +67,18 @@ Json placement_of(const planner::BoundPlacement& placement) {
   return out;
 }
 
+/// Appends a member of an object at the second level of the manifest, as nlohmann prints it: one blank per level.
+void add_member(std::string& text, bool is_first, const std::string& name, const Json& value) {
+  const std::string printed = value.dump(1, ' ', false, Json::error_handler_t::strict);
+  text += is_first ? "\n  " : ",\n  ";
+  text += Json(name).dump(-1, ' ', false, Json::error_handler_t::strict);
+  text += ": ";
+  for (const char c : printed) {
+    text += c;
+    if (c == '\n') text += "  ";
+  }
+}
+
 }  // namespace
 
 std::string to_json(const ManifestContent& content) {
@@ -95,10 +107,10 @@ std::string to_json(const ManifestContent& content) {
   out["placements"] = Json::array();
   for (const planner::BoundPlacement& placement : placements) out["placements"].push_back(placement_of(placement));
 
-  // Names are unique here already: looking each up among those before it would take the square of their number.
-  Json tensors = Json::object();
-  auto& members = tensors.get_ref<Json::object_t&>();
-  members.reserve(content.bound.tensors.size());
+  // Tensors and files are written one by one: a tree of a million of them would take more memory than the run.
+  std::string text = out.dump(1, ' ', false, Json::error_handler_t::strict);
+  text.resize(text.size() - 2);  // "\n}"
+  text += ",\n \"tensors\": {";
   for (std::size_t t = 0; t < content.bound.tensors.size(); ++t) {
     const planner::BoundTensor& tensor = content.bound.tensors[t];
     Json entry;
@@ -108,15 +120,15 @@ std::string to_json(const ManifestContent& content) {
     entry["digest"] = crc64::to_hex(content.digests[t]);
     if (tensor.source_dtype != tensor.target_dtype) entry["source_digest"] = crc64::to_hex(content.source_digests[t]);
     if (tensor.target_stored_name != tensor.target_name) entry["stored"] = tensor.target_stored_name;
-    members.emplace_back(tensor.target_name, std::move(entry));
+    add_member(text, t == 0, tensor.target_name, entry);
   }
-  out["tensors"] = std::move(tensors);
-
-  Json files = Json::object();
+  text += content.bound.tensors.empty() ? "},\n \"file_list\": {" : "\n },\n \"file_list\": {";
+  bool first = true;
   for (const auto& [file, entry] : content.file_list)
-    files[file] = {{"bytes", entry.bytes}, {"digest", crc64::to_hex(entry.digest)}};
-  out["file_list"] = std::move(files);
-  return out.dump(1, ' ', false, Json::error_handler_t::strict) + "\n";
+    add_member(text, std::exchange(first, false), file,
+               {{"bytes", entry.bytes}, {"digest", crc64::to_hex(entry.digest)}});
+  text += first ? "}\n}\n" : "\n }\n}\n";
+  return text;
 }
 
 }  // namespace reshard::pipeline

@@ -257,9 +257,10 @@ BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const 
   if (report && !options.allow_report)
     throw Error(Issue{ErrorCode::kUsage, path.string(), "",
                       "is a JSON file, not a checkpoint; `reshard plan` alone takes a report of `reshard inspect`"});
-  SourceCheckpoint source = report ? SourceCheckpoint::of_report(path, files, formats)
-                                   : SourceCheckpoint::open(path, files, formats, options.allow_external,
-                                                            loaded.manifest ? &*loaded.manifest : nullptr);
+  SourceCheckpoint source = report
+                                ? SourceCheckpoint::of_report(path, files, formats)
+                                : SourceCheckpoint::open(path, files, formats, options.allow_external, options.threads,
+                                                         loaded.manifest ? &*loaded.manifest : nullptr);
   options.log(fmt::format("{}: {} tensors on {} ranks in {} files", path.string(), source.catalog().tensors.size(),
                           source.catalog().ranks, source.file_names().size()));
   planner::BoundPlan bound = planner::bind(plan, source.catalog(), [&](const planner::SourceTensor& tensor) {

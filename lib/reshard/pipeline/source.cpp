@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -13,6 +14,7 @@
 #include "reshard/base/checked.hpp"
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/inspect_reader.hpp"
+#include "reshard/pipeline/job.hpp"
 #include "reshard/pipeline/journal.hpp"
 #include "reshard/pipeline/rank_files.hpp"
 #include "reshard/pipeline/records.hpp"
@@ -231,16 +233,21 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
   });
 }
 
-void SourceCheckpoint::read_catalogs(const format::ReadOptions& options) {
-  IssueList issues;
-  for (const std::string& name : names_) {
+void SourceCheckpoint::read_catalogs(const format::ReadOptions& options, int threads) {
+  files_.resize(names_.size());
+  std::vector<std::optional<Error>> errors(names_.size());
+  parallel_for(threads, names_.size(), [&](std::size_t f) {
     try {
-      files_.push_back(format_->read_catalog(root_ / name, options));
-      warnings_.insert(warnings_.end(), files_.back().warnings.begin(), files_.back().warnings.end());
+      files_[f] = format_->read_catalog(root_ / names_[f], options);
     } catch (const Error& error) {
-      if (error.exit() != Exit::kCheckpoint) throw;
-      issues.add(error);
+      errors[f] = error;
     }
+  });
+  IssueList issues;
+  for (std::size_t f = 0; f < names_.size(); ++f) {
+    if (errors[f] && errors[f]->exit() != Exit::kCheckpoint) throw *errors[f];
+    if (errors[f]) issues.add(*errors[f]);
+    warnings_.insert(warnings_.end(), files_[f].warnings.begin(), files_[f].warnings.end());
   }
   issues.throw_if_any(Exit::kCheckpoint);
   if (!indexed_) return;
@@ -265,8 +272,11 @@ void SourceCheckpoint::build_catalog(Index ranks) {
   std::map<std::string, planner::SourceTensor> tensors;
   for (Index rank = 0; rank < ranks; ++rank) {
     for (const std::size_t f : files_of_rank_[static_cast<std::size_t>(rank)]) {
+      auto next = tensors.begin();  // files list their tensors by name, and most have the same ones
       for (const format::StoredTensor& stored : files_[f].tensors) {
-        planner::SourceTensor& tensor = tensors[stored.name];
+        const auto entry = tensors.try_emplace(next, stored.name);
+        next = std::next(entry);
+        planner::SourceTensor& tensor = entry->second;
         std::vector<planner::StoredRun>& runs = tensor.stored;
         const planner::StoredRun run{rank, rank, stored.shape, stored.dtype, stored.global_shape};
         if (!runs.empty() && runs.back().last_rank == rank - 1 && runs.back().shape == run.shape &&
@@ -280,9 +290,11 @@ void SourceCheckpoint::build_catalog(Index ranks) {
     }
   }
   catalog_.ranks = ranks;
-  for (auto& [name, tensor] : tensors) {
-    tensor.name = name;
-    catalog_.tensors.push_back(std::move(tensor));
+  catalog_.tensors.reserve(tensors.size());
+  while (!tensors.empty()) {
+    auto node = tensors.extract(tensors.begin());
+    node.mapped().name = std::move(node.key());
+    catalog_.tensors.push_back(std::move(node.mapped()));
   }
 }
 
@@ -308,7 +320,7 @@ void SourceCheckpoint::agree_on_metadata() {
 }
 
 SourceCheckpoint SourceCheckpoint::open(const fs::path& path, const plan::Side& side, const Formats& formats,
-                                        bool allow_external, const Manifest* manifest) {
+                                        bool allow_external, int threads, const Manifest* manifest) {
   if (const std::optional<std::string> digest = journal_plan_digest(path); digest && manifest == nullptr)
     throw Error(Issue{ErrorCode::kFormat, path.string(), "",
                       fmt::format("is a target that a run with the plan digest {} has not finished; that run with "
@@ -316,7 +328,7 @@ SourceCheckpoint SourceCheckpoint::open(const fs::path& path, const plan::Side& 
                                   *digest)});
   SourceCheckpoint source;
   source.collect(side, formats, path);
-  source.read_catalogs({allow_external, source.root_});
+  source.read_catalogs({allow_external, source.root_}, threads);
   source.build_catalog(side.mesh.size());
   if (manifest != nullptr) add_records(*manifest, source.catalog_);
   source.agree_on_metadata();

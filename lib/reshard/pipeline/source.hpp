@@ -28,10 +28,11 @@ struct SourceLocation {
 class SourceCheckpoint {
  public:
   /// Finds the files as plan format section 3 says and reads their headers. Ranks are those of `side.mesh`. Nothing is
-  /// read but headers. What a manifest of the source says goes into the catalog. Errors: kMissing, kFormat, kMeshWorld
-  /// (exit 4), kUnsupported (torch's sharded safetensors), those of the format and of add_records; all that are found.
+  /// read but headers, `threads` files at a time. What a manifest of the source says goes into the catalog. Errors:
+  /// kMissing, kFormat, kMeshWorld (exit 4), kUnsupported (torch's sharded safetensors), those of the format and of
+  /// add_records; all that are found.
   static SourceCheckpoint open(const fs::path& path, const plan::Side& side, const Formats& formats,
-                               bool allow_external, const Manifest* manifest = nullptr);
+                               bool allow_external, int threads, const Manifest* manifest = nullptr);
 
   /// What a report of `inspect` tells of a checkpoint: to plan with, not to read from. Its files are not known.
   /// Errors: kFormat and kIo of the report, kMeshWorld (other ranks than those of `side.mesh`), kUnsupported (its
@@ -61,7 +62,7 @@ class SourceCheckpoint {
 
  private:
   void collect(const plan::Side& side, const Formats& formats, const fs::path& path);
-  void read_catalogs(const format::ReadOptions& options);
+  void read_catalogs(const format::ReadOptions& options, int threads);
   void build_catalog(planner::Index ranks);
   void agree_on_metadata();
 
