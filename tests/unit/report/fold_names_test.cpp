@@ -61,3 +61,14 @@ TEST_CASE("names of different groups are not folded together") {
 TEST_CASE("groups are numbered in order of first use") {
   CHECK(reshard::report::group_numbers(Texts{"b", "a", "b"}) == std::vector<std::size_t>{0, 1, 0});
 }
+
+TEST_CASE("numbers are few runs") {
+  using reshard::report::number_runs;
+  using Runs = std::vector<reshard::report::NumberRun>;
+  CHECK(number_runs({}) == Runs{});
+  CHECK(number_runs({7}) == Runs{{7, 7, 1}});
+  CHECK(number_runs({0, 1, 2, 3}) == Runs{{0, 3, 1}});
+  CHECK(number_runs({0, 8, 16, 24}) == Runs{{0, 24, 8}});
+  CHECK(number_runs({0, 1, 8, 9, 16, 17}) == Runs{{0, 1, 1}, {8, 9, 1}, {16, 17, 1}});
+  CHECK(number_runs({3, 9}) == Runs{{3, 3, 1}, {9, 9, 1}});
+}
