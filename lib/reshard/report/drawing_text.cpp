@@ -69,9 +69,8 @@ std::vector<std::optional<Interval>> shortened(const std::vector<Interval>& piec
 }
 
 bool holds(const std::vector<layout::Run>& runs, Index index) {
-  return std::any_of(runs.begin(), runs.end(), [&](const layout::Run& run) {
-    return run.global <= index && index < run.global + run.length;
-  });
+  return std::any_of(runs.begin(), runs.end(),
+                     [&](const layout::Run& run) { return run.global <= index && index < run.global + run.length; });
 }
 
 /// "0", "0..3", "0..62..2", "64 ranks".

@@ -118,7 +118,8 @@ std::string ranks_text(const PlanSummary& summary) {
   std::string out = "\ntarget ranks\n" + table.text();
   if (runs.size() <= kRanksListed) return out;
   const auto by_bytes = [](const auto& a, const auto& b) { return a.bytes < b.bytes; };
-  const auto [least, most] = std::minmax_element(ranks.begin(), ranks.end(), by_bytes);
+  const auto least = std::min_element(ranks.begin(), ranks.end(), by_bytes);
+  const auto most = std::max_element(ranks.begin(), ranks.end(), by_bytes);
   return out + paragraph(fmt::format("... {} ranks in all, from {} (rank {}) to {} (rank {}); --report json lists them",
                                      ranks.size(), bytes_text(least->bytes), least->rank, bytes_text(most->bytes),
                                      most->rank));
@@ -160,7 +161,8 @@ std::string plan_text(const PlanSummary& summary) {
   } else {
     const std::vector<TensorGroup> groups = tensor_groups(summary);
     out += tensors_text(summary, groups);
-    if (!summary.layouts.empty() && !summary.layouts.front().target_shards.empty()) out += drawings_text(summary, groups);
+    if (!summary.layouts.empty() && !summary.layouts.front().target_shards.empty())
+      out += drawings_text(summary, groups);
     out += traffic_text(summary);
     out += ranks_text(summary);
   }

@@ -1,6 +1,6 @@
 #pragma once
-// The tensors of a plan as few lines: what looks alike in rule, shape, dtypes, cuts and stored shapes, with names folded.
-// Experts and layers that differ only in the rank that owns them are one group, although their layouts differ.
+// The tensors of a plan as few lines: what looks alike in rule, shape, dtypes, cuts and stored shapes, with names
+// folded. Experts and layers that differ only in the rank that owns them are one group, although their layouts differ.
 
 #include <string>
 #include <vector>
@@ -11,8 +11,8 @@
 namespace reshard::report {
 
 struct TensorGroup {
-  FoldedNames names;                        ///< members are indices into PlanSummary::tensors
-  std::vector<std::string> source_patterns; ///< where they are not the pattern of `names`
+  FoldedNames names;                         ///< members are indices into PlanSummary::tensors
+  std::vector<std::string> source_patterns;  ///< where they are not the pattern of `names`
 };
 
 /// In order of the first member.

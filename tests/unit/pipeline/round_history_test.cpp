@@ -32,8 +32,7 @@ TEST_CASE("many rounds share entries, each the most of its rounds") {
 
 TEST_CASE("a million processes take bounded memory") {
   RoundHistory history(std::size_t{1} << 20);
-  for (std::int64_t round = 0; round < 5; ++round)
-    history.add(std::vector<std::int64_t>(std::size_t{1} << 20, round));
+  for (std::int64_t round = 0; round < 5; ++round) history.add(std::vector<std::int64_t>(std::size_t{1} << 20, round));
   CHECK(history.entries().size() <= 2);
   CHECK(history.entries().back().front() == 4);
 }

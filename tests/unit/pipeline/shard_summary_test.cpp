@@ -8,8 +8,8 @@ using pipeline::ShardSummary;
 
 namespace {
 
-/// Six rows over three ranks, the last of which has what the first has; rank 3 has nothing of it. Rank 1 holds rows 3 to
-/// 5 behind one row of padding.
+/// Six rows over three ranks, the last of which has what the first has; rank 3 has nothing of it. Rank 1 holds rows 3
+/// to 5 behind one row of padding.
 layout::TensorLayout rows() {
   layout::DimLayout dim;
   dim.parts = {{{{0, 0, 2}, {5, 2, 1}}, {}, 3}, {{{2, 1, 3}}, {{0, 1, std::nullopt, false}}, 4}};

@@ -26,7 +26,8 @@ using Texts = std::vector<std::string>;
 
 TEST_CASE("numbers that count through a range are folded, names without any stay") {
   CHECK(folded({"layers.0.w", "layers.1.w", "norm", "layers.2.w"}) ==
-        std::vector<FoldedNames>{{"layers.{0..2}.w", {0, 1, 3}, {"layers.", ".w"}, {{0, 1, 2}}}, {"norm", {2}, {"norm"}, {}}});
+        std::vector<FoldedNames>{{"layers.{0..2}.w", {0, 1, 3}, {"layers.", ".w"}, {{0, 1, 2}}},
+                                 {"norm", {2}, {"norm"}, {}}});
 }
 
 TEST_CASE("every number of a name may count") {
@@ -55,7 +56,8 @@ TEST_CASE("numbers with leading zeros and very long ones are text") {
 TEST_CASE("names of different groups are not folded together") {
   const Texts names = {"l.0", "l.1", "l.2", "l.3"};
   const std::vector<std::size_t> groups = {0, 1, 0, 1};
-  CHECK(fold_names(names, groups) == std::vector<FoldedNames>{{"l.{0,2}", {0, 2}, {"l.", ""}, {{0, 2}}}, {"l.{1,3}", {1, 3}, {"l.", ""}, {{1, 3}}}});
+  CHECK(fold_names(names, groups) ==
+        std::vector<FoldedNames>{{"l.{0,2}", {0, 2}, {"l.", ""}, {{0, 2}}}, {"l.{1,3}", {1, 3}, {"l.", ""}, {{1, 3}}}});
 }
 
 TEST_CASE("groups are numbered in order of first use") {

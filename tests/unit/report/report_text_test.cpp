@@ -155,7 +155,8 @@ TEST_CASE("a tensor is drawn as both sides cut it") {
   pipeline::PlanSummary plan;
   plan.header = test::small_header();
   pipeline::LayoutSummary layout{1, {8, 6}, {4, 6}, {8, 3}, {}, {{0, {{"tp", 2}}, {}}, {1, {}, {{"tp", 2}}}}, {}};
-  layout.source_shards = {{{{{0, 0, 2}, {6, 2, 2}}, {{0, 0, 6}}}, {4, 6}, {0}}, {{{{2, 0, 4}}, {{0, 0, 6}}}, {4, 6}, {1, 2, 3}}};
+  layout.source_shards = {{{{{0, 0, 2}, {6, 2, 2}}, {{0, 0, 6}}}, {4, 6}, {0}},
+                          {{{{2, 0, 4}}, {{0, 0, 6}}}, {4, 6}, {1, 2, 3}}};
   layout.target_shards = {{{{{0, 0, 8}}, {{0, 0, 3}}}, {8, 3}, {0}}, {{{{0, 0, 8}}, {{3, 0, 3}}}, {8, 3}, {1}}};
   plan.layouts = {layout};
   plan.tensors = {{"w", "w", Dtype::kBf16, Dtype::kBf16, 0, 0}};
@@ -166,19 +167,19 @@ TEST_CASE("a tensor is drawn as both sides cut it") {
   bf16 [8, 6], dim 0 tp 2 -> whole, dim 1 whole -> tp 2
   dim 0 down, dim 1 across; in the boxes, ranks
   source
-           0:6
-         +------+
-     0:2 |  0   |
-         +------+
-     2:6 | 1..3 |
-         +------+
-     6:8 |  0   |
-         +------+
+          0:6
+        +------+
+    0:2 |  0   |
+        +------+
+    2:6 | 1..3 |
+        +------+
+    6:8 |  0   |
+        +------+
   target
-          0:3   3:6
-         +-----+-----+
-     0:8 |  0  |  1  |
-         +-----+-----+
+         0:3   3:6
+        +-----+-----+
+    0:8 |  0  |  1  |
+        +-----+-----+
   ranks   from the source's shard  to the target's shard
   0 -> 0  [0:2, 0:3]               [0:2, 0:3]             12 B
   1 -> 1  [0:4, 3:6]               [2:6, 0:3]             24 B)");
