@@ -41,7 +41,11 @@ class RunCommand : public Command {
     exchange::Communicator& communicator = mpi.communicator();
     const bool first = communicator.rank() == 0;
     pipeline::RunOptions options;
-    options.prepare = prepare_options(planning_, common);
+    std::unique_ptr<pipeline::Hooks> hooks;
+    exchange::agreed(communicator, [&] {
+      options.prepare = prepare_options(planning_, common);
+      hooks = test_hooks(communicator.rank());
+    });
     options.prepare.processes = communicator.size();
     options.prepare.log = log_of(common, first);
     options.prepare.threads = threads_ > 0 ? threads_ : default_threads(mpi.local_processes());
@@ -53,7 +57,6 @@ class RunCommand : public Command {
     options.verify = verify_;
     options.tool = "reshard " + version_;
     options.interrupted = catch_signals();
-    const std::unique_ptr<pipeline::Hooks> hooks = test_hooks(communicator.rank());
     options.hooks = hooks.get();
 
     const pipeline::Formats formats = known_formats();
@@ -64,13 +67,15 @@ class RunCommand : public Command {
       options.progress_total = &progress.total_bytes;
       result = pipeline::run(options, formats, communicator);
     }
-    if (!first) return 0;
-    const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
-    if (common.report == Report::kText && !common.quiet)
-      std::fputs(report::warnings_text(header.warnings).c_str(), stderr);
-    print_result(common,
-                 common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
-    return 0;
+    exchange::agreed(communicator, [&] {
+      if (!first) return;
+      const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
+      if (common.report == Report::kText && !common.quiet)
+        std::fputs(report::warnings_text(header.warnings).c_str(), stderr);
+      print_result(common, common.report == Report::kJson ? report::run_json(header, result)
+                                                          : report::run_text(header, result));
+    });
+    return static_cast<int>(Exit::kDone);
   }
 
  private:

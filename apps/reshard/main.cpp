@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <new>
 #include <string>
@@ -23,6 +24,7 @@ namespace {
 std::string version_text() {
   std::string mpi = mpi_version();
   if (const std::size_t end = mpi.find_first_of(",\n"); end != std::string::npos) mpi.erase(end);
+  std::replace(mpi.begin(), mpi.end(), '\t', ' ');
   return fmt::format("reshard {}\nHDF5 {}\nMPI: {}\nCUDA: not built in\nNCCL: not built in", RESHARD_VERSION,
                      format::hdf5_version(), mpi);
 }
@@ -47,10 +49,11 @@ void report_error(const CommonOptions& options, const Error& error) {
   }
 }
 
-/// Errors after which the processes cannot come to an agreement any more.
-bool ends_the_job(const Error& error) {
-  const ErrorCode code = error.issues().front().code;
-  return code == ErrorCode::kTransport && error.exit() == Exit::kTransport;
+/// Of an error that this process alone knows of: the others wait for it, and are ended with its exit code.
+int end_job(const CommonOptions& options, const Error& error, exchange::Communicator& communicator) {
+  report_error(options, error);
+  if (communicator.size() > 1) communicator.abort(error.exit());
+  return static_cast<int>(error.exit());
 }
 
 int run_command_line(int argc, char** argv) {
@@ -76,7 +79,12 @@ int run_command_line(int argc, char** argv) {
       throw CLI::ParseError(fmt::format("there is no command '{}'", argv[1]), static_cast<int>(Exit::kUsage));
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return first ? app.exit(error) : 0;  // --help, --version
+    if (error.get_exit_code() == 0) {  // --help, --version
+      if (first) app.exit(error);
+      if (std::cout.flush()) return 0;
+      say("standard output cannot be written to");
+      return static_cast<int>(Exit::kIo);
+    }
     if (first) say(to_line(Issue{ErrorCode::kUsage, "", "", fmt::format("{} (see reshard --help)", error.what())}));
     return static_cast<int>(Exit::kUsage);
   }
@@ -84,22 +92,18 @@ int run_command_line(int argc, char** argv) {
     if (!command->parser()->parsed()) continue;
     try {
       return command->run(mpi);
-    } catch (const Error& error) {
-      if (first || ends_the_job(error)) report_error(command->common, error);
-      if (communicator.size() > 1 && ends_the_job(error)) communicator.abort(error.exit());
+    } catch (const exchange::AgreedError& error) {
+      if (first) report_error(command->common, error);
       return static_cast<int>(error.exit());
+    } catch (const Error& error) {
+      return end_job(command->common, error, communicator);
     } catch (const std::filesystem::filesystem_error& error) {
-      report_error(command->common, Error(Issue{ErrorCode::kIo, error.path1().string(), "", error.code().message()}));
-      if (communicator.size() > 1) communicator.abort(Exit::kIo);
-      return static_cast<int>(Exit::kIo);
+      const Issue issue{ErrorCode::kIo, error.path1().string(), "", error.code().message()};
+      return end_job(command->common, Error(issue), communicator);
     } catch (const std::bad_alloc&) {
-      report_error(command->common, Error(Issue{ErrorCode::kMemory, "", "", "out of memory"}));
-      if (communicator.size() > 1) communicator.abort(Exit::kMemory);
-      return static_cast<int>(Exit::kMemory);
+      return end_job(command->common, Error(Issue{ErrorCode::kMemory, "", "", "out of memory"}), communicator);
     } catch (const std::exception& error) {
-      report_error(command->common, Error(Issue{ErrorCode::kInternal, "", "", error.what()}));
-      if (communicator.size() > 1) communicator.abort(Exit::kInternal);
-      return static_cast<int>(Exit::kInternal);
+      return end_job(command->common, Error(Issue{ErrorCode::kInternal, "", "", error.what()}), communicator);
     }
   }
   return static_cast<int>(Exit::kUsage);

@@ -11,7 +11,7 @@ import sys
 
 
 def main():
-    process = subprocess.Popen(sys.argv[1:])
+    process = subprocess.Popen(sys.argv[1:], close_fds=False)  # launchers talk to their processes through open files
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # ended, not yet reaped: its counters can still be read
     lines = pathlib.Path(f"/proc/{process.pid}/io").read_text().splitlines()
     counters = {key: int(number) for key, number in (line.split(": ") for line in lines)}

@@ -4,6 +4,7 @@ import hashlib
 import os
 import pathlib
 import signal
+import time
 import unittest
 
 from support import Case, Stopped, command, environment, even, execute, iota, noise
@@ -60,6 +61,12 @@ class OneVerdict(Case):
         for script in ('"$@" 2>/dev/full', '"$@" 2>&-', '"$@" >/dev/full 2>/dev/full'):
             result = execute(["bash", "-c", script, "bash", *command("run", self.four, "--source", self.dir / "nowhere", "--target", self.dir / "t")])
             self.assert_exit(result, 4)
+
+    def test_help_that_cannot_be_written_is_an_error(self):
+        for words in (("--help",), ("--version",), ("run", "--help")):
+            result = execute(["bash", "-c", '"$@" >/dev/full', "bash", *command(*words)])
+            self.assert_exit(result, 5)
+            self.assertIn("standard output", result.err)
 
     def test_no_command_of_that_name(self):
         for words in (("foo",), ("foo", "--help")):
@@ -121,6 +128,24 @@ class DuringARun(Case):
                 self.assert_files(self.target, stopped.expected)
             self.clear(stopped)
 
+    def test_BI_34_the_launcher_is_told_to_end(self):
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with self.subTest(signal=number), Stopped(self, self.target, 2) as stopped:
+                workers = stopped.workers()
+                stopped.process.send_signal(number)
+                for pid in workers:  # without a launcher they are nobody's descendants
+                    os.kill(pid, signal.SIGCONT)
+                result = stopped.go_on()
+                self.assertNotEqual(result.code, 0)
+                deadline = time.monotonic() + 10
+                while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.monotonic() < deadline:
+                    time.sleep(0.01)
+                self.assertLess(time.monotonic(), deadline, "processes are left")
+                self.assertTrue(self.partial.exists() or number == signal.SIGTERM)  # the launcher takes its time to pass it on
+                self.assert_exit(stopped.again("--resume"), 0)
+                self.assert_files(self.target, stopped.expected)
+            self.clear(stopped)
+
     def clear(self, stopped):
         for folder in (self.target, self.partial, stopped.source):
             if folder.exists():
@@ -131,6 +156,8 @@ class DuringARun(Case):
 
 @unittest.skipUnless(small_disks(), "may not mount a small file system")
 class FullDisk(Case):
+    """BI-32."""
+
     def test_ATM_3_a_full_disk(self):
         source = self.full({"w": noise("w", 1024, 1024)})  # 4 MiB onto 1 MiB
         disk = self.dir / "disk"

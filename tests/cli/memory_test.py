@@ -88,6 +88,17 @@ class Resident(Case):
             self.assertLess(peaks[tensors], 16 * MIB + 128 * MIB)
         self.assertLess(abs(peaks[16] - peaks[4]), 8 * MIB)
 
+    def test_resident_memory_of_many_tensors_is_bounded_by_their_number(self):
+        tensors = 20000
+        shards = {f"layers.{i // 100}.adapters.{i % 100}.weight": noise(f"t{i}", 2, 4) for i in range(tensors)}
+        source = self.ranks([shards, shards])
+        plan = self.tp_plan(2, 1, ("**", {"0": "tp"}))
+        for processes, touched in ((1, 3 * tensors), (2, 3 * tensors)):  # two source files and one target file
+            result = self.run_plan(plan, source, "--memory", "8MiB", "--report", "json", np=processes)
+            self.assert_exit(result, 0)
+            for peak in result.json()["peak_rss_bytes"]:
+                self.assertLessEqual(peak, 8 * MIB + 64 * MIB + 512 * touched)
+
 
 class Calls(Case):
     def counted(self, *words, np=1):
@@ -107,6 +118,18 @@ class Calls(Case):
         counters, = self.counted("run", plan, "--source", source, "--target", self.dir / "out")
         self.assertLess(counters["syscr"], 4096)
         self.assert_files(self.dir / "out", [{"w": s} for s in even(w, 1, 8)])
+
+    def test_small_tensors_that_lie_side_by_side_are_written_together(self):
+        tensors = {f"t{i:04}": noise(f"t{i}", 8, 16) for i in range(4000)}  # of 512 bytes
+        source = self.ranks([{name: even(t, 0, 2)[rank] for name, t in tensors.items()} for rank in range(2)])
+        plan = self.tp_plan(2, 1, ("*", {"0": "tp"}))
+        for words in ((), ("--threads", "1"), ("--threads", "3"), ("--memory", "4KiB")):
+            with self.subTest(words=words):
+                target = self.new_target()
+                counters, = self.counted("run", plan, "--source", source, "--target", target, *words)
+                self.assert_full(target, tensors)
+                if "--memory" not in words:
+                    self.assertLess(counters["syscw"], 400)
 
     def test_RES_4_no_process_writes_more_than_half_of_the_replicas(self):
         source = self.full({f"t{i}": noise(f"t{i}", 1024, 512) for i in range(8)})  # 8 x 2 MiB

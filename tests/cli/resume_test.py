@@ -172,6 +172,37 @@ class Killed(Ended):
                     self.assertGreater(self.assert_resumed(np=np)["bytes_resumed"], 96 * MIB / 2.2)
                     self.clear()
 
+    def test_what_a_killed_process_wrote_it_has_told(self):
+        # All but less than 64 MiB; the journal is written every few MiB.
+        buffer = self.buffers // 2 // 2
+        self.end(signal.SIGKILL, buffer, "--transport", "direct", np=2, process=1)
+        journal = (self.partial / "journal.1").read_text().splitlines()[1:]
+        told = sum(int(line.split()[-2]) for line in journal)
+        self.assertGreater(told, buffer * (MIB // 2 // 8) - 12 * MIB)
+        self.assertGreater(self.assert_resumed("--transport", "direct", np=2)["bytes_resumed"], told)
+
+    def test_verify_reads_what_both_runs_have_written(self):
+        for np in (1, 2):
+            with self.subTest(np=np):
+                self.end(signal.SIGKILL, self.buffers // 2)
+                result = self.go("--resume", "--verify", np=np, env=environment(RESHARD_TEST_FLIP="readback:w:0:0"))
+                self.assert_exit(result, 70)
+                self.assert_error_lines(result, "E_DIGEST")
+                self.assertFalse(self.target.exists())
+                self.assertFalse((self.partial / "reshard.json").exists())
+                self.assertGreater(self.assert_resumed("--verify", np=np)["bytes_resumed"], 90 * MIB)
+                self.clear()
+
+    def test_an_old_target_stays_whatever_ends_the_run(self):
+        old = self.put_old_target()
+        for number, np in ((signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGKILL, 2)):
+            with self.subTest(signal=number, np=np):
+                self.assertNotEqual(self.end(number, self.buffers // 4 // np, "--overwrite", np=np, process=np - 1).code, 0)
+                self.assertEqual(snapshot(self.target), old)
+                self.assert_exit(self.reshard("verify", self.target), 0)
+                self.assert_exit(self.reshard("verify", self.partial), 4)
+        self.assert_resumed("--overwrite", np=2)
+
     def test_an_old_target_stays_until_the_new_one_is_there(self):
         old = self.put_old_target()
         self.end(signal.SIGKILL, self.buffers // 2, "--overwrite")
@@ -393,17 +424,18 @@ class Injected(Ended):
 
     rows, columns = 512, 4096  # 8 MiB
 
-    def traced(self, inject, *options, np=1, process=0, timeout=60):
+    def traced(self, inject, *options, np=1, process=0, timeout=60, words=None):
         """A run whose process number `process` has strace's injection."""
         trace = f'{STRACE} -f -qq -o /dev/null -e trace={inject.split(":")[0]} -e inject={inject.format(journal=self.partial / "journal")} "$@"'
-        script = f'if [ "${{OMPI_COMM_WORLD_RANK:-0}}" = {process} ]; then exec {trace}; else exec "$@"; fi'
+        script = f'if [ "${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-0}}}}" = {process} ]; then exec {trace}; else exec "$@"; fi'
         launcher = [MPIEXEC, "-n", str(np)] if np > 1 else []
-        return execute([*launcher, "sh", "-c", script, "sh", BINARY, *self.words(*options)], timeout=timeout)
+        return execute([*launcher, "sh", "-c", script, "sh", BINARY, *(words or self.words(*options))], timeout=timeout)
 
     def test_calls_that_fail(self):
+        """BI-32 too: a disk that is full, or over its quota, at a write or only when files are flushed."""
         old = self.put_old_target()
         for inject, np, process in (("pwrite64:error=ENOSPC:when=5", 1, 0), ("pwrite64:error=EIO:when=9+", 3, 1),
-                                    ("fsync:error=EIO:when=1", 1, 0), ("fsync:error=EIO:when=2+", 3, 2), ("write:error=ENOSPC -P {journal}", 2, 0), ("write:error=ENOSPC", 1, 0),
+                                    ("fsync:error=ENOSPC:when=1", 1, 0), ("fsync:error=EIO:when=2+", 3, 2), ("write:error=ENOSPC -P {journal}", 2, 0), ("write:error=ENOSPC", 1, 0),
                                     ("ftruncate:error=ENOSPC:when=2", 1, 0), ("mkdir:error=EDQUOT", 1, 0), ("renameat2:error=EIO", 2, 0),
                                     ("rename:error=EIO", 1, 0), ("flock:error=ENOLCK", 2, 0)):
             with self.subTest(inject=inject, np=np, process=process):
@@ -414,6 +446,20 @@ class Injected(Ended):
                 self.assertFalse((self.partial / "reshard.json").exists() and "rename" not in inject)
                 self.assert_resumed("--overwrite", np=np)
                 self.put_old_target()
+
+    def test_signals_while_verifying_and_comparing(self):
+        self.assert_exit(self.go(), 0)
+        before = snapshot(self.dir)
+        for words, path in ((("verify", self.target), self.target / "rank-00001.safetensors"),
+                            (("compare", self.source, self.target, "--plan", self.eight), self.source / "model.safetensors")):
+            for number, np in ((signal.SIGTERM, 1), (signal.SIGINT, 2)):
+                with self.subTest(command=words[0], signal=number, np=np):
+                    result = self.traced(f"pread64:signal={number.name}:when=2 -P {path} -e signal=none", np=np, process=np - 1, words=words)
+                    self.assert_exit(result, 128 + number)
+                    self.assertLess(result.seconds, 10)
+                    self.assert_error_lines(result, "E_INTERRUPTED")
+                    self.assertEqual(result.err.count("E_INTERRUPTED"), 1)
+                    self.assertEqual(snapshot(self.dir), before)
 
     def test_kills_while_publishing(self):
         """At every flush, and before and after every renaming."""

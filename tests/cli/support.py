@@ -289,6 +289,12 @@ def command(*words, np=1):
     return [*launcher, BINARY, *words]
 
 
+def exits_of_aborted_job(code, mpiexec=MPIEXEC):
+    """What the launcher may end with after MPI_Abort(code): MPICH's kills all processes, and may be ahead of the one that called it."""
+    version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True).stdout
+    return {code, int(signal.SIGKILL)} if "HYDRA" in version else {code}
+
+
 # How a case runs unless it says otherwise: number of processes and transport.
 RUNS = ((1, "direct"), (2, "mpi"), (3, "direct"), (3, "mpi"))
 
@@ -451,6 +457,17 @@ def descendants(pid):
     return found
 
 
+def workers(pid, binary=BINARY):
+    """The processes of `reshard run` among the descendants, neither launchers nor children that read HDF5, in order of their ids."""
+    found = []
+    for candidate in descendants(pid):
+        with contextlib.suppress(OSError):
+            is_run = pathlib.Path(f"/proc/{candidate}/cmdline").read_bytes().split(b"\0")[1:2] == [b"run"]
+            if is_run and os.path.samefile(f"/proc/{candidate}/exe", shutil.which(binary)):
+                found.append(candidate)
+    return sorted(found)
+
+
 class Stopped:
     """A run of 150 MB under a small memory bound, stopped (SIGSTOP) as soon as it has begun to write; a context manager.
 
@@ -482,9 +499,7 @@ class Stopped:
         return self
 
     def workers(self):
-        """The processes of reshard, by process id."""
-        everything = descendants(self.process.pid)
-        return everything if self.processes == 1 else sorted(everything[1:])
+        return workers(self.process.pid)
 
     def signal_all(self, number):
         for pid in descendants(self.process.pid):

@@ -316,6 +316,7 @@ TEST_CASE("a run that failed is continued, by as many processes or by one, to th
           const std::string failed = outcome([&] { setting.run(options); });
           CHECK(is_same_everywhere(failed));
           CHECK(setting.exists("continued") == (failed == "done"));
+          world().barrier();
           if (failed != "done" && alone) {
             setting.run_alone("continued", format);
           } else {

@@ -60,7 +60,7 @@ Line take_part(const Line& part, const Level& level, Index unit, Fallback fallba
   }
   std::vector<Index> owner;  // of each unit
   if (level.split == Split::kBalanced) {
-    if (count < n) throw Refused{ErrorCode::kEmptyShard, replicate};
+    if (n > 1 && count < n) throw Refused{ErrorCode::kEmptyShard, replicate};  // an axis of size 1 cuts nothing
     for (Index k = 0; k < n; ++k)
       for (Index j = 0; j < count / n + (k < count % n ? 1 : 0); ++j) owner.push_back(k);
   } else if (level.split == Split::kChunk) {

@@ -113,7 +113,6 @@ std::optional<Drawer::Words> Drawer::draw_place(const Shape& shape, std::size_t 
   Words out{"place", "", {"place"}, {}};
   std::vector<std::string> entries;
   const auto rank = static_cast<Index>(shape.size());
-  const bool from_the_end = wishes("place from the end", 80, 25);  // throughout: 0 and -2 of a matrix is E_DIM_DUP
   for (const layout::Axis& axis : free) {
     if (shape.empty() || random_.chance(25)) {
       if (!random_.chance(60)) continue;
@@ -122,6 +121,7 @@ std::optional<Drawer::Words> Drawer::draw_place(const Shape& shape, std::size_t 
       continue;
     }
     const Index d = random_.between(0, rank - 1);
+    const bool from_the_end = wishes("place from the end", 80, 25);
     const Index key = from_the_end ? d - rank : d;
     if (from_the_end) out.shown.insert("place from the end");
     layout::Level level;

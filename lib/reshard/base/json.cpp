@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <limits>
@@ -43,6 +44,25 @@ class CountingIterator {
  private:
   const char* at_;
   const char** cursor_;
+};
+
+/// The keys of an object. Most objects have few, which are compared one by one.
+class KeySet {
+ public:
+  /// Whether the key is new.
+  bool insert(const std::string& key) {
+    if (!many_.empty()) return many_.insert(key).second;
+    if (std::find(few_.begin(), few_.end(), key) != few_.end()) return false;
+    few_.push_back(key);
+    if (few_.size() > kFew) many_.insert(few_.begin(), few_.end());
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kFew = 8;
+
+  std::vector<std::string> few_;
+  std::unordered_set<std::string> many_;  ///< empty up to kFew, then all of them
 };
 
 /// Adds to the SAX events what the parser does not check: depth, unique keys, positions.
@@ -97,7 +117,7 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   }
   bool key(string_t& value) override {
     const Position at = token();
-    if (!keys_.back().insert(value).second)
+    if (!keys_.back().insert(value))
       throw Error(
           Issue{ErrorCode::kDupKey, place(at), "", fmt::format("the key {} is given twice", json_string(value))});
     handler_.on_key(value, at);
@@ -185,7 +205,7 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   const char* line_start_;
   int line_ = 1;
   int depth_ = 0;
-  std::vector<std::unordered_set<std::string>> keys_;
+  std::vector<KeySet> keys_;
 };
 
 class TreeBuilder : public JsonHandler {

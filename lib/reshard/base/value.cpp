@@ -51,6 +51,15 @@ void write(std::string& out, const Value& value) {
 
 }  // namespace
 
+Value::Value() = default;
+Value::Value(std::nullptr_t) {}
+Value::Value(bool b) : data_(b) {}
+Value::Value(std::int64_t i) : data_(i) {}
+Value::Value(int i) : data_(static_cast<std::int64_t>(i)) {}
+Value::Value(Float f) : data_(std::move(f)) {}
+Value::Value(std::string s) : data_(std::move(s)) {}
+Value::Value(const char* s) : data_(std::string(s)) {}
+Value::Value(Array a) : data_(std::move(a)) {}
 Value::Value(Object o) : data_(std::move(o)) {}
 
 const Value* Value::find(std::string_view key) const {

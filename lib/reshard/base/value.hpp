@@ -33,15 +33,16 @@ class Value {
     std::string text;
   };
 
-  Value() = default;
-  Value(std::nullptr_t) {}
-  Value(bool b) : data_(b) {}
-  Value(std::int64_t i) : data_(i) {}
-  Value(int i) : data_(static_cast<std::int64_t>(i)) {}
-  Value(Float f) : data_(std::move(f)) {}
-  Value(std::string s) : data_(std::move(s)) {}
-  Value(const char* s) : data_(std::string(s)) {}
-  Value(Array a) : data_(std::move(a)) {}
+  // Defined where Member is complete, which variant's own constructors ask for.
+  Value();
+  Value(std::nullptr_t);
+  Value(bool b);
+  Value(std::int64_t i);
+  Value(int i);
+  Value(Float f);
+  Value(std::string s);
+  Value(const char* s);
+  Value(Array a);
   Value(Object o);
 
   bool is_null() const { return std::holds_alternative<std::monostate>(data_); }

@@ -67,7 +67,7 @@ bool same_everywhere(Communicator& communicator, std::string_view text) {
 void agree(Communicator& communicator, const Error* error) {
   if (communicator.size() == 1) {
     communicator.clear_alarms();
-    if (error != nullptr) throw Error(*error);
+    if (error != nullptr) throw AgreedError(*error);
     return;
   }
   // The usual case first: one number, nothing gathered.
@@ -97,7 +97,7 @@ void agree(Communicator& communicator, const Error* error) {
       if (std::find(issues.begin(), issues.end(), issue) == issues.end()) issues.push_back(std::move(issue));
     }
   }
-  throw Error(*exit, std::move(issues));
+  throw AgreedError(Error(*exit, std::move(issues)));
 }
 
 }  // namespace reshard::exchange

@@ -57,8 +57,16 @@ std::unique_ptr<Communicator> alone();
 /// Whether all processes bring the same text. Collective.
 bool same_everywhere(Communicator& communicator, std::string_view text);
 
-/// Ends a phase: if any process brings an error, all throw the same one: the issues of all processes, equal ones once,
-/// prefixed with the process where only some have them, and the exit code of the lowest failing process. Collective.
+/// An error that every process throws alike. Any other is known to one process alone, which must end the job: the
+/// others wait for it.
+class AgreedError : public Error {
+ public:
+  explicit AgreedError(const Error& error) : Error(error) {}
+};
+
+/// Ends a phase: if any process brings an error, all throw the same AgreedError: the issues of all processes, equal
+/// ones once, prefixed with the process where only some have them, and the exit code of the lowest failing process.
+/// Collective.
 void agree(Communicator& communicator, const Error* error);
 
 /// Runs `phase` and agrees on its outcome. Collective.

@@ -14,6 +14,7 @@
 
 #include "reshard/exchange/box.hpp"
 #include "reshard/pipeline/arena.hpp"
+#include "reshard/pipeline/write_run.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -78,8 +79,9 @@ TensorCost tensor_cost(const WorkTensor& work, const planner::TensorWriters& ten
 
 class Worker {
  public:
-  Worker(const Job& job, const std::vector<planner::TensorWriters>& writers, std::int64_t arena_bytes)
-      : job_(job), writers_(writers), arena_(arena_bytes) {}
+  /// `place` of this worker among all, from 0 to below 1.
+  Worker(const Job& job, const std::vector<planner::TensorWriters>& writers, const DirectMemory& memory, double place)
+      : job_(job), writers_(writers), arena_(memory.arena_bytes), run_(job, memory.run_bytes), place_(place) {}
 
   void run(TileId id) {
     const WorkTensor& work = job_.work[id.tensor];
@@ -93,7 +95,10 @@ class Worker {
     if (share) move(*share, id.tensor, work);
   }
 
-  std::int64_t peak_bytes() const { return arena_.peak_bytes(); }
+  /// After the last tile.
+  void finish() { run_.write(); }
+
+  std::int64_t peak_bytes() const { return arena_.peak_bytes() + run_.peak_bytes(); }
 
  private:
   void move(const Tile& tile, std::size_t tensor, const WorkTensor& work) {
@@ -114,20 +119,25 @@ class Worker {
     if (job_.hooks != nullptr)
       for (const std::span<std::byte> buffer : sources) job_.hooks->on_buffer(BufferStage::kRead, name, buffer);
 
-    // A piece that moves as it is goes from the read buffer to the write call.
     std::vector<std::span<std::byte>> targets(tile.targets.size());
+    // A small piece goes where the one before it in the file already waits to be written.
+    std::optional<planner::WriteRegion> region;
+    if (targets.size() == 1) region = job_.writer.only_region(tile.targets[0], tensor, work.target_element_bytes);
+    const bool in_run = region && run_.takes(*region);
+    if (in_run) targets[0] = run_.take(*region);
+    // Another that moves as it is goes from the read buffer to the write call.
     std::vector<bool> stays(copies.size(), false);
     for (std::size_t c = 0; c < copies.size() && !work.converts(); ++c) {
       const layout::CopyBox& box = copies[c];
-      if (box.dims.size() != 1 || box.dims[0].extent != tile.targets[box.target].elements) continue;
+      if (in_run || box.dims.size() != 1 || box.dims[0].extent != tile.targets[box.target].elements) continue;
       const auto at = static_cast<std::size_t>(box.source_offset * work.source_element_bytes);
       const auto bytes = static_cast<std::size_t>(box.elements() * work.source_element_bytes);
       targets[box.target] = sources[box.source].subspan(at, bytes);
       stays[c] = true;
     }
     for (std::size_t t = 0; t < targets.size(); ++t) {
-      if (targets[t].data() != nullptr) continue;
-      targets[t] = arena_.take(tile.targets[t].elements * work.target_element_bytes);
+      if (targets[t].data() == nullptr)
+        targets[t] = arena_.take(tile.targets[t].elements * work.target_element_bytes);
       if (tile.targets[t].has_padding) {
         std::memset(targets[t].data(), 0, targets[t].size());
         fill_padding(tile, t, work, targets[t]);
@@ -159,9 +169,12 @@ class Worker {
       write_sums[box.target] ^= written;
       if (box.canonical) job_.ledger.add_tensor(tensor, written, box.elements());
     }
-    for (std::size_t t = 0; t < targets.size(); ++t) {
+    // Every worker begins elsewhere: a file is written by one thread at a time, the others would wait.
+    const auto first = static_cast<std::size_t>(place_ * static_cast<double>(targets.size()));
+    for (std::size_t i = 0; i < targets.size(); ++i) {
+      const std::size_t t = (first + i) % targets.size();
       check_target(job_, tensor, tile.targets[t], read_sums[t], write_sums[t]);
-      write_target(job_, tensor, tile.targets[t], targets[t]);
+      if (!in_run) write_target(job_, tensor, tile.targets[t], targets[t]);
     }
   }
 
@@ -182,7 +195,18 @@ class Worker {
   const Job& job_;
   const std::vector<planner::TensorWriters>& writers_;  // by tensor; empty for one process
   Arena arena_;
+  WriteRun run_;
+  double place_;
 };
+
+/// Tiles that a thread takes together, so that small ones that lie side by side in a file are its own.
+std::size_t tiles_at_a_time(const std::vector<WorkTensor>& work, std::size_t tiles) {
+  std::int64_t bytes = 0;
+  for (const WorkTensor& tensor : work) bytes += tensor.tiling->tensor_elements() * tensor.target_element_bytes;
+  const std::int64_t mean = bytes / static_cast<std::int64_t>(tiles);
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(WriteRun::kMostBytes / std::max<std::int64_t>(mean, 1), 1,
+                                                           static_cast<std::int64_t>(tiles)));
+}
 
 }  // namespace
 
@@ -216,27 +240,40 @@ std::vector<DirectCost> direct_costs(const std::vector<planner::WorkTensor>& wor
   return out;
 }
 
+DirectMemory direct_memory(const DirectCost& cost, std::int64_t memory_bytes, int threads) {
+  DirectMemory out;
+  out.arena_bytes = planner::buffer_bytes(std::max<std::int64_t>(cost.least_memory_bytes, 1));
+  out.threads = static_cast<int>(std::clamp<std::int64_t>(memory_bytes / out.arena_bytes, 1, threads));
+  out.run_bytes = std::clamp<std::int64_t>(memory_bytes / out.threads - out.arena_bytes, 0, WriteRun::kMostBytes);
+  return out;
+}
+
 std::int64_t run_direct(const Job& job, const DirectCost& cost) {
-  const planner::TileList tiles(job.work);
+  const DirectMemory memory = direct_memory(cost, job.memory_bytes, job.threads);
+  const auto threads = static_cast<std::size_t>(memory.threads);
+  const planner::TileList tiles(job.work, memory.threads);
   if (tiles.size() == 0) return 0;
-  // Every thread has an arena for the largest tile.
-  const std::int64_t arena_bytes = planner::buffer_bytes(std::max<std::int64_t>(cost.least_memory_bytes, 1));
-  const auto threads = static_cast<int>(std::clamp<std::int64_t>(job.memory_bytes / arena_bytes, 1, job.threads));
   std::vector<planner::TensorWriters> writers;
   if (job.communicator.size() > 1) writers = planner::tensor_writers(job.work, job.targets);
   std::vector<Worker> workers;
-  for (int i = 0; i < threads; ++i) workers.emplace_back(job, writers, arena_bytes);
+  for (std::size_t i = 0; i < threads; ++i)
+    workers.emplace_back(job, writers, memory, static_cast<double>(i) / static_cast<double>(threads));
 
+  const std::size_t step = tiles_at_a_time(job.work, tiles.size());
   std::atomic<std::size_t> next = 0;
   std::atomic<bool> stop = false;
-  parallel_for(threads, static_cast<std::size_t>(threads), [&](std::size_t w) {
+  parallel_for(memory.threads, threads, [&](std::size_t w) {
     try {
-      for (std::size_t i = next++; i < tiles.size() && !stop; i = next++) {
-        check_interrupted(job);
-        // MPI belongs to the thread that initialised it: the caller's, which is worker 0's only if it got there first.
-        if (std::this_thread::get_id() == job.main_thread && job.communicator.alarm_raised()) stop = true;
-        workers[w].run(tiles[i]);
+      for (std::size_t i = next.fetch_add(step); i < tiles.size() && !stop; i = next.fetch_add(step)) {
+        for (std::size_t t = i; t < std::min(i + step, tiles.size()) && !stop; ++t) {
+          check_interrupted(job);
+          // MPI belongs to the thread that initialised it: the caller's, which is worker 0's only if it got there
+          // first.
+          if (std::this_thread::get_id() == job.main_thread && job.communicator.alarm_raised()) stop = true;
+          workers[w].run(tiles[t]);
+        }
       }
+      workers[w].finish();
     } catch (...) {
       stop = true;
       throw;

@@ -310,18 +310,21 @@ std::int64_t run_exchanged(const Job& job, const ExchangeCost& cost) {
   const std::int64_t bound_bytes = std::min(job.memory_bytes, kRoundBytes);
   Arena arena(cost.peak_bytes[static_cast<std::size_t>(job.communicator.rank())]);
   planner::Rounds rounds(job.work, job.targets, job.communicator.size(), bound_bytes);
+  // What fails on one process is kept while the exchange goes on with whatever bytes. Before any of those is written,
+  // all know: an earlier run's bytes are trusted by the one that continues it.
+  std::optional<Error> failure;
+  const auto agree_so_far = [&] { exchange::agree(job.communicator, failure ? &*failure : nullptr); };
   while (const auto tiles = rounds.next()) {
     arena.reset();
     Round round(job, arena, *tiles);
-    // What fails on one process is kept while the round goes on with whatever bytes; at its end all know.
-    std::optional<Error> failure;
     attempt(failure, [&] { check_interrupted(job); });
     attempt(failure, [&] { round.read(); });
     attempt(failure, [&] { round.pack(); });
     round.exchange();
+    agree_so_far();
     attempt(failure, [&] { round.write(); });
-    exchange::agree(job.communicator, failure ? &*failure : nullptr);
   }
+  agree_so_far();
   return arena.peak_bytes();
 }
 

@@ -107,10 +107,9 @@ std::optional<Extent> extent_of(std::string_view line, const JournaledFiles& fil
 std::vector<std::string> staging_names(const fs::path& directory) {
   std::vector<std::string> out;
   std::error_code error;
-  fs::directory_iterator entries(directory, error);
+  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error))
+    if (is_staging_name(it->path().filename().string())) out.push_back(it->path().filename().string());
   if (error) io_error(directory, "list", error.value());
-  for (const fs::directory_entry& entry : entries)
-    if (is_staging_name(entry.path().filename().string())) out.push_back(entry.path().filename().string());
   std::sort(out.begin(), out.end());
   return out;
 }

@@ -77,7 +77,10 @@ std::int64_t trust_earlier_run(const Job& job, const TargetFiles& target, const 
                                const JournaledFiles& files, Trusted& trusted) {
   exchange::Communicator& communicator = job.communicator;
   std::vector<std::int64_t> kept_here;
-  agreed(communicator, [&] { kept_here = keep_files(job, target, directory); });
+  agreed(communicator, [&] {
+    enter(Phase::kTrust, job.hooks);
+    kept_here = keep_files(job, target, directory);
+  });
   communicator.all_sum(kept_here);
   const std::vector<bool> kept(kept_here.begin(), kept_here.end());
 

@@ -99,18 +99,19 @@ JournaledFiles journaled_files(const Prepared& prepared) {
 }
 
 /// Process 0 decides for all.
-Start claim(Staging& staging, const std::string& plan_digest, Communicator& communicator) {
+Start claim(Staging& staging, const std::string& plan_digest, Hooks* hooks, Communicator& communicator) {
   Start start = Start::kNothing;
   agreed(communicator, [&] {
+    enter(Phase::kClaim, hooks);
     if (communicator.rank() == 0) start = staging.claim(plan_digest);
   });
   return static_cast<Start>(communicator.broadcast(std::string(1, static_cast<char>(start))).front());
 }
 
-/// The bytes that were not written again are those that this run would have written.
-void check_trusted(const Trusted& trusted, const Prepared& prepared, const fs::path& directory,
-                   Communicator& communicator) {
-  const std::vector<std::size_t> changed = trusted.changed(communicator);
+/// The bytes that were not written again are those that this run would have written. `changed`: numbers of extents for
+/// which they are not.
+void check_trusted(const Trusted& trusted, const std::vector<std::size_t>& changed, const Prepared& prepared,
+                   const fs::path& directory) {
   if (changed.empty()) return;
   const Extent& first = trusted[changed.front()];
   throw Error(Exit::kCheckpoint,
@@ -225,6 +226,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
 
   std::optional<Staging> staging;
   agreed(communicator, [&] {
+    enter(Phase::kPrepare, options.hooks);
     LoadedPlan loaded = load_plan(options.prepare);
     const fs::path target = target_path(loaded.plan, options);
     staging.emplace(source_path(loaded.plan, options.prepare), target, options.staging);
@@ -241,7 +243,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     }
   });
 
-  result.start = claim(*staging, prepared.plan_digest, communicator);
+  result.start = claim(*staging, prepared.plan_digest, options.hooks, communicator);
   if (result.start == Start::kPublish || result.start == Start::kFinished) {
     std::int64_t peak_bytes = 0;
     if (result.start == Start::kPublish) {
@@ -249,6 +251,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
         peak_bytes = check_written(staged_manifest(*staging, communicator), staging->directory(), options, formats,
                                    communicator);
       agreed(communicator, [&] {
+        enter(Phase::kPublish, options.hooks);
         if (first) staging->publish();
       });
     }
@@ -281,6 +284,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   std::int64_t peak_bytes = 0;
   if (options.check_replicas) peak_bytes = check_replicas(job);
   agreed(communicator, [&] {
+    enter(Phase::kStage, options.hooks);
     if (first) staging->create(names);
   });
   agreed(communicator, [&] { staging->join(); });
@@ -290,11 +294,15 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     result.bytes_resumed = trusted.bytes();
   } else {
     agreed(communicator, [&] {
+      enter(Phase::kCreate, options.hooks);
       if (first) replace_journals(staging->directory(), journaled, {});
       create_files(job, prepared.target, staging->directory());
     });
   }
-  agreed(communicator, [&] { journal.open(); });
+  agreed(communicator, [&] {
+    enter(Phase::kMove, options.hooks);
+    journal.open();
+  });
 
   if (prepared.transport.transport == Transport::kDirect) {
     agreed(communicator, [&] {
@@ -310,6 +318,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   {
     const StageTimer timer(ledger, Stage::kPublish, 0);
     agreed(communicator, [&] {
+      enter(Phase::kFlush, options.hooks);
       for (std::size_t f = 0; f < names.size(); ++f)
         if (trusted.is_kept(f))
           for (const auto& [tensor_begin, tensor_end] : prepared.target.class_of(f).tensor_ranges())
@@ -321,10 +330,12 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
       }
       journal.close();
     });
-    check_trusted(trusted, prepared, staging->directory(), communicator);
+    const std::vector<std::size_t> changed = trusted.changed(communicator);
+    agreed(communicator, [&] { check_trusted(trusted, changed, prepared, staging->directory()); });
     totals = ledger.totals(communicator);
     std::string manifest;
     agreed(communicator, [&] {
+      enter(Phase::kManifest, options.hooks);
       for (std::size_t t = 0; t < prepared.work.size(); ++t)
         if (totals.tensor_elements[t] != prepared.work[t].tiling->tensor_elements())
           internal_error(fmt::format("{} of {} elements of '{}' were moved", totals.tensor_elements[t],
@@ -350,7 +361,10 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
       peak_bytes = std::max(peak_bytes, check_written(communicator.broadcast(manifest), staging->directory(), options,
                                                       formats, communicator));
     agreed(communicator, [&] {
+      enter(Phase::kPublish, options.hooks);
       check_interrupted(job);
+    });
+    agreed(communicator, [&] {
       if (!first) return;
       write_manifest(staging->directory(), manifest);
       staging->publish();

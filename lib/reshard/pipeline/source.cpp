@@ -65,6 +65,20 @@ bool contains(const std::vector<std::string>& sorted, const std::string& name) {
   return std::binary_search(sorted.begin(), sorted.end(), name);
 }
 
+/// "tp=3" and, where the side has views, "tp=3, in view 'expert' ep=1 etp=1": what a rank would have of each tensor.
+std::string coordinates_text(const plan::Side& side, Index rank) {
+  const auto text = [&](const layout::Mesh& mesh) {
+    std::vector<std::string> out;
+    const std::vector<Index> coordinates = mesh.coordinates(rank);
+    for (std::size_t a = 0; a < coordinates.size(); ++a)
+      out.push_back(fmt::format("{}={}", mesh.axes()[a].name, coordinates[a]));
+    return fmt::format("{}", fmt::join(out, " "));
+  };
+  std::string out = text(side.mesh);
+  for (const plan::View& view : side.views) out += fmt::format(", in view '{}' {}", view.name, text(view.mesh));
+  return out;
+}
+
 /// A way the directory can be read: a format and either a template or its index.
 struct Candidate {
   const format::FileFormat* format = nullptr;
@@ -185,12 +199,15 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
       std::vector<std::string> beyond;
       for (const std::string& name : listing)
         if (numbers.count(name) == 0 && names.fits(name)) beyond.push_back(name);
-      for (const std::string& name : names_)
-        if (!contains(listing, name))
-          issues.add(missing(root_ / name, fmt::format("{}; the checkpoint's mesh has {} ranks",
-                                                       fs::is_directory(root_ / name, error) ? "is a directory, no file"
-                                                                                             : "there is no such file",
-                                                       ranks)));
+      for (std::size_t r = 0; r < ranks; ++r) {
+        const std::string& name = names_[files_of_rank_[r].front()];
+        if (contains(listing, name) || numbers.extract(name).empty()) continue;  // said of the first rank of a file
+        std::string what = fs::is_directory(root_ / name, error) ? "is a directory, no file" : "there is no such file";
+        if (ranks > 1)
+          what += fmt::format("; it is that of rank {} of {} ({})", r, ranks,
+                              coordinates_text(side, static_cast<Index>(r)));
+        issues.add(missing(root_ / name, std::move(what)));
+      }
       if (!beyond.empty())
         issues.add({ErrorCode::kMeshWorld, root_.string(), "",
                     fmt::format("holds {}, beyond the {} ranks of the checkpoint's mesh", some_of(beyond), ranks)});

@@ -47,6 +47,22 @@ bool is_inside(const fs::path& inner, const fs::path& outer) {
   return true;
 }
 
+/// The status of what a path names, links followed; what is not there is not found. Errors: kIo.
+fs::file_status status_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status out = fs::status(path, error);
+  if (out.type() == fs::file_type::none) io_error(path, "stat", error.value());
+  return out;
+}
+
+/// The same of the path itself, which may be a link.
+fs::file_status own_status_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status out = fs::symlink_status(path, error);
+  if (out.type() == fs::file_type::none) io_error(path, "stat", error.value());
+  return out;
+}
+
 void move_directory(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) io_error(to, fmt::format("rename {} to it", from.string()), errno);
 }
@@ -122,14 +138,13 @@ void Staging::Lock::change(int operation) const {
 
 Staging::Staging(const fs::path& source, const fs::path& target, StagingOptions options) : options_(options) {
   if (target.empty()) refuse(ErrorCode::kUsage, target, "the target has no name");
-  std::error_code error;
-  if (fs::is_symlink(fs::symlink_status(target, error)) && !fs::exists(target, error))
+  if (fs::is_symlink(own_status_of(target)) && !fs::exists(status_of(target)))
     refuse(ErrorCode::kUsage, target, "is a link to nothing");
   target_ = resolved(target);
   if (!target_.has_relative_path()) refuse(ErrorCode::kUsage, target_, "the target has no folder above it");
   directory_ = target_;
   directory_ += ".partial";
-  if (!fs::is_directory(target_.parent_path(), error))
+  if (!fs::is_directory(status_of(target_.parent_path())))
     refuse(ErrorCode::kUsage, target_.parent_path(), "the folder above the target does not exist");
   const fs::path from = resolved(source);
   if (is_inside(from, target_) || is_inside(target_, from))
@@ -138,9 +153,10 @@ Staging::Staging(const fs::path& source, const fs::path& target, StagingOptions 
   if (is_inside(from, directory_))
     refuse(ErrorCode::kUsage, directory_, "the source lies in the target's staging directory");
 
-  const fs::file_status status = fs::status(target_, error);
+  const fs::file_status status = status_of(target_);
   if (!fs::exists(status)) return;
   if (!fs::is_directory(status)) refuse(ErrorCode::kExists, target_, "exists and is no directory");
+  std::error_code error;
   target_exists_ = !fs::is_empty(target_, error);
   if (error) io_error(target_, "list", error.value());
   if (target_exists_ && !options_.overwrite && !options_.resume)
@@ -149,8 +165,7 @@ Staging::Staging(const fs::path& source, const fs::path& target, StagingOptions 
 }
 
 Start Staging::claim(const std::string& plan_digest) {
-  std::error_code error;
-  const fs::file_status status = fs::symlink_status(directory_, error);
+  const fs::file_status status = own_status_of(directory_);
   if (fs::exists(status)) {
     if (!fs::is_directory(status)) refuse(ErrorCode::kExists, directory_, "is in the way: it is no staging directory");
     lock_.emplace(directory_, LOCK_EX);
@@ -262,8 +277,7 @@ void Staging::replace_old() {
   // This file system cannot exchange: for an instant the old target is at TARGET.old.
   fs::path old = target_;
   old += ".old";
-  std::error_code error;
-  if (fs::exists(fs::symlink_status(old, error)))
+  if (fs::exists(own_status_of(old)))
     refuse(ErrorCode::kExists, old,
            "is in the way of replacing the target; move it away and run again with --resume --overwrite");
   move_directory(target_, old);

@@ -52,6 +52,17 @@ void TargetWriter::write(const planner::TargetPart& part, std::size_t tensor, st
   }
 }
 
+std::optional<planner::WriteRegion> TargetWriter::only_region(const planner::TargetPart& part, std::size_t tensor,
+                                                              std::int64_t element_bytes) const {
+  const std::vector<std::size_t> files = map_.files_of(tensor, part.ranks);
+  if (files.size() != 1) return std::nullopt;
+  const std::int64_t begin = map_.offset(tensor, files.front()) + part.first * element_bytes;
+  const std::vector<planner::WriteRegion> regions =
+      map_.regions(files.front(), begin, begin + part.elements * element_bytes);
+  if (regions.size() != 1 || regions.front().process != process_) return std::nullopt;
+  return regions.front();
+}
+
 void TargetWriter::write_region(const planner::WriteRegion& region, std::span<const std::byte> bytes) {
   std::int64_t end = 0;
   for (std::int64_t at = region.begin; at < region.end; at = end) {

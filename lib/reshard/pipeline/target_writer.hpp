@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,11 @@ class TargetWriter {
   /// Writes what is this process's of the part's bytes, on every rank that stores it.
   void write(const planner::TargetPart& part, std::size_t tensor, std::int64_t element_bytes,
              std::span<const std::byte> bytes);
+  /// Where the part's bytes go, if that is one place and this process writes all of it.
+  std::optional<planner::WriteRegion> only_region(const planner::TargetPart& part, std::size_t tensor,
+                                                  std::int64_t element_bytes) const;
+  /// Writes a region of this process.
+  void write_region(const planner::WriteRegion& region, std::span<const std::byte> bytes);
   /// After all writes: zeros to what of tensor bytes [begin, end) of a kept file nobody writes, in this process's
   /// regions. A new file has them already.
   void zero_rest(std::size_t file, std::int64_t begin, std::int64_t end);
@@ -39,8 +45,6 @@ class TargetWriter {
   void sync(std::size_t file) { files_.get(file)->sync(); }
 
  private:
-  void write_region(const planner::WriteRegion& region, std::span<const std::byte> bytes);
-
   planner::TargetMap const& map_;
   ProcessRank process_;
   Ledger& ledger_;

@@ -75,10 +75,9 @@ TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkT
     }
     if (out.transport == Transport::kDirect) {
       if (needed > memory_bytes) refuse_memory(memory_bytes, needed);
-      for (const DirectCost& cost : out.direct) {
-        const std::int64_t arena = planner::buffer_bytes(cost.least_memory_bytes);
-        out.peak_bytes.push_back(arena == 0 ? 0 : arena * std::clamp<std::int64_t>(memory_bytes / arena, 1, threads));
-      }
+      for (const DirectCost& cost : out.direct)
+        out.peak_bytes.push_back(
+            cost.least_memory_bytes == 0 ? 0 : direct_memory(cost, memory_bytes, threads).peak_bytes());
       return out;
     }
   }

@@ -233,8 +233,8 @@ void check_target_names(const plan::ParallelPlan& plan, const std::vector<Identi
     std::vector<std::size_t> identities;
     std::vector<bool> ranks;  ///< of all of them; not filled in for a single one
   };
-  std::unordered_map<std::string, std::size_t> by_name;
-  std::unordered_map<std::string, Holders> by_stored_name;
+  std::unordered_map<std::string_view, std::size_t> by_name(identities.size());
+  std::unordered_map<std::string_view, Holders> by_stored_name(identities.size());
   const auto ranks_of = [&](std::size_t i) -> const std::vector<bool>& {
     const std::size_t rule = identities[i].rule;
     return target.ranks(rule == kNoRule ? std::string() : plan.rules[rule].target.view, identities[i].target_owners);

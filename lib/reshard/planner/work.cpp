@@ -5,14 +5,19 @@
 
 namespace reshard::planner {
 
-TileList::TileList(std::span<const WorkTensor> tensors) : starts_(tensors.size() + 1, 0) {
+TileList::TileList(std::span<const WorkTensor> tensors, int lanes)
+    : starts_(tensors.size() + 1, 0), lanes_(static_cast<std::size_t>(lanes)) {
   for (std::size_t t = 0; t < tensors.size(); ++t) starts_[t + 1] = starts_[t] + tensors[t].tiling->size();
 }
 
 TileId TileList::operator[](std::size_t i) const {
   const auto after = std::upper_bound(starts_.begin(), starts_.end(), i);
   const auto tensor = static_cast<std::size_t>(after - starts_.begin()) - 1;
-  return {tensor, i - starts_[tensor]};
+  // The first tiles % lanes lanes are one longer than the others.
+  const std::size_t turn = i - starts_[tensor];
+  const std::size_t tiles = starts_[tensor + 1] - starts_[tensor];
+  const std::size_t lane = turn % lanes_;
+  return {tensor, lane * (tiles / lanes_) + std::min(lane, tiles % lanes_) + turn / lanes_};
 }
 
 Tile restricted(const Tile& tile, const std::vector<bool>& wanted) {

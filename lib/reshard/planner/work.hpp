@@ -31,15 +31,19 @@ struct TileId {
   friend bool operator==(const TileId&, const TileId&) = default;
 };
 
-/// All tiles of a run, numbered tensor by tensor.
+/// All tiles of a run, tensor by tensor. Within a tensor `lanes` places take turns, spread over it evenly: threads that
+/// take tiles one after the other mostly write different files, of which one thread at a time can write each.
+///
+///   7 tiles in 2 lanes: 0 4 1 5 2 6 3
 class TileList {
  public:
-  explicit TileList(std::span<const WorkTensor> tensors);
+  explicit TileList(std::span<const WorkTensor> tensors, int lanes = 1);
   std::size_t size() const { return starts_.back(); }
   TileId operator[](std::size_t i) const;
 
  private:
   std::vector<std::size_t> starts_;  // by tensor, and the total
+  std::size_t lanes_;
 };
 
 /// Keeps of a tile what the wanted targets need: unwanted targets go, sources shrink to the rows and columns still

@@ -63,6 +63,25 @@ TEST_CASE("tiles are numbered tensor by tensor") {
   CHECK(planner::TileList({}).size() == 0);
 }
 
+TEST_CASE("the lanes of a tile list take turns within a tensor, each tile once") {
+  const layout::TensorLayout whole = layout::lay_out({7}, {{{}}, {}}, layout::Mesh({{"tp", 1}}, {}));
+  const Tiling seven(whole, whole, 1);
+  const Tiling one(whole, whole, 100);
+  std::vector<WorkTensor> work(2);
+  work[0].tiling = &seven;
+  work[1].tiling = &one;
+  const auto order = [&](int lanes) {
+    const planner::TileList tiles(work, lanes);
+    std::vector<std::size_t> out;
+    for (std::size_t i = 0; i < tiles.size(); ++i) out.push_back(10 * tiles[i].tensor + tiles[i].number);
+    return out;
+  };
+  CHECK(order(1) == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 10});
+  CHECK(order(2) == std::vector<std::size_t>{0, 4, 1, 5, 2, 6, 3, 10});
+  CHECK(order(3) == std::vector<std::size_t>{0, 3, 5, 1, 4, 6, 2, 10});
+  CHECK(order(8) == std::vector<std::size_t>{0, 1, 2, 3, 4, 5, 6, 10});
+}
+
 TEST_CASE(
     "what is left of a tile brings the same elements to the targets that are wanted, and reads no column that none of "
     "them needs") {

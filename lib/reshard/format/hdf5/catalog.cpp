@@ -128,6 +128,7 @@ class Walk {
       if (issue.code == ErrorCode::kInternal) throw;
       issue.where = where_;
       issue.tensor = path;
+      if (issue.code == ErrorCode::kIo) throw Error(std::move(issue));  // says nothing about the file
       catalog_.refusals.push_back({path, std::move(issue)});
     }
   }

@@ -42,9 +42,11 @@ rlim_t mapped_bytes() {
   return pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// AddressSanitizer maps terabytes at the start and needs room to do so.
+/// AddressSanitizer maps terabytes at the start and needs room to do so. GCC and Clang tell of it in different ways.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kLimitsAddressSpace = false;
+#elif defined(__has_feature)
+constexpr bool kLimitsAddressSpace = !__has_feature(address_sanitizer);
 #else
 constexpr bool kLimitsAddressSpace = true;
 #endif

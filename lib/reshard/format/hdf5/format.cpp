@@ -2,10 +2,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <mutex>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "reshard/format/hdf5/catalog.hpp"
 #include "reshard/format/hdf5/child.hpp"
@@ -41,6 +44,40 @@ class LibraryReader {
   std::mutex mutex_;
   std::unique_ptr<hdf5::Datasets> here_;
   std::unique_ptr<hdf5::Child> child_;
+};
+
+/// A sparse file in memory.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(::memfd_create("reshard", MFD_CLOEXEC)) {
+    if (descriptor_ < 0) io_error("memory", "create a file in memory", errno);
+  }
+  ~MemoryFile() { ::close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  fs::path path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+
+  /// Copies what is there, and no holes, to the same places.
+  void copy_to(const File& out) const {
+    const File in = File::open_to_read(path());
+    std::vector<std::byte> buffer(std::size_t{1} << 16);
+    off_t end = 0;
+    for (off_t at = 0; (at = ::lseek(descriptor_, end, SEEK_DATA)) >= 0;) {
+      end = ::lseek(descriptor_, at, SEEK_HOLE);
+      if (end < 0) io_error(path(), "find the end of its data", errno);
+      for (; at < end; at += std::ssize(buffer)) {
+        const std::span<std::byte> piece =
+            std::span(buffer).first(static_cast<std::size_t>(std::min<off_t>(end - at, std::ssize(buffer))));
+        in.read(at, piece);
+        out.write(at, piece);
+      }
+    }
+    if (errno != ENXIO) io_error(path(), "find its data", errno);
+  }
+
+ private:
+  int descriptor_;
 };
 
 class Hdf5Reader : public TensorReader {
@@ -105,17 +142,20 @@ class Hdf5 : public FileFormat {
 
   void check(const NewTensor& tensor) const override { hdf5::check_tensor(tensor); }
 
-  /// The library decides where datasets go: the file is made in memory, sparse, with its metadata only.
+  /// The library decides where datasets go.
   FileLayout lay_out(const NewFile& file) const override {
-    const int descriptor = ::memfd_create("reshard-layout", MFD_CLOEXEC);
-    if (descriptor < 0) io_error("memory", "create a file in memory", errno);
-    const std::unique_ptr<const int, void (*)(const int*)> owner(&descriptor, [](const int* d) { ::close(*d); });
-    return hdf5::create_file(fmt::format("/proc/self/fd/{}", descriptor), file);
+    return hdf5::create_file(MemoryFile().path(), "a file in memory", file);
   }
 
+  /// The library writes to memory alone: after a write that fails it may end the whole process.
   FileLayout create(const fs::path& path, const NewFile& file) const override {
-    File::create(path).close();  // the library would follow a link at this place; this call does not
-    return hdf5::create_file(path, file);
+    const MemoryFile made;
+    FileLayout layout = hdf5::create_file(made.path(), path.string(), file);
+    File out = File::create(path);
+    out.resize(layout.bytes);
+    made.copy_to(out);
+    out.close();
+    return layout;
   }
 
  private:

@@ -19,7 +19,7 @@ namespace reshard::format::hdf5 {
 /// The innermost line of the error stack, without what differs from run to run (times, addresses).
 std::string innermost_error();
 
-/// Throws "cannot <action>: <innermost line>".
+/// Throws "cannot <action>: <innermost line>"; with kIo in place of the code where a system call has failed.
 [[noreturn]] void library_error(ErrorCode code, std::string_view where, std::string_view tensor,
                                 std::string_view action);
 

@@ -51,6 +51,11 @@ class Decoder {
     rest_.remove_prefix(out.size());
     return out;
   }
+  bool flag() {
+    const std::int64_t value = number();
+    require(value == 0 || value == 1);
+    return value != 0;
+  }
   /// How many items follow, each of at least `item_bytes`: never more than the bytes left can hold.
   std::size_t count(std::int64_t item_bytes) {
     const std::int64_t value = number();
@@ -64,7 +69,9 @@ class Decoder {
   }
   Issue issue() {
     Issue out;
-    out.code = code_from_name(text());
+    const std::string code = text();
+    out.code = code_from_name(code);
+    require(code_name(out.code) == code);
     out.where = text();
     out.tensor = text();
     out.message = text();
@@ -101,9 +108,9 @@ StoredTensor decode_tensor(Decoder& in, std::int64_t file_bytes) {
   if (in.ok()) out.dtype = all_dtypes()[static_cast<std::size_t>(dtype)];
   out.shape = in.numbers();
   if (const std::int64_t offset = in.number(); offset != kAbsent) out.offset = offset;
-  out.big_endian = in.number() != 0;
+  out.big_endian = in.flag();
   out.address = in.text();
-  if (in.number() != 0) out.global_shape = in.numbers();
+  if (in.flag()) out.global_shape = in.numbers();
   in.require(is_sound(out, file_bytes));
   return out;
 }
@@ -162,7 +169,7 @@ std::optional<Request> decode_request(std::string_view bytes) {
   Request out;
   out.path = in.text();
   out.root = in.text();
-  out.allow_external = in.number() != 0;
+  out.allow_external = in.flag();
   out.address = in.text();
   out.first_byte = in.number();
   out.count = in.number();
@@ -181,12 +188,12 @@ std::optional<FileCatalog> decode_catalog(std::string_view bytes) {
     refusal.name = in.text();
     refusal.issue = in.issue();
   }
-  if (in.number() != 0) {
+  if (in.flag()) {
     out.axes.emplace();
     const std::size_t axes = in.count(8);
     for (std::size_t i = 0; i < axes; ++i) out.axes->push_back(in.text());
   }
-  if (in.number() != 0) out.rank = in.number();
+  if (in.flag()) out.rank = in.number();
   return in.is_done() ? std::optional(std::move(out)) : std::nullopt;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <numeric>
 #include <unordered_set>
 #include <utility>
@@ -54,12 +55,12 @@ Handle link_properties() {
 /// One file being made.
 class Writer {
  public:
-  explicit Writer(const fs::path& path) : where_(path.string()) {
+  Writer(const fs::path& path, std::string where) : where_(std::move(where)) {
     const Handle properties = group_properties(H5P_FILE_CREATE);
     // Not the default driver: that one insists on the real path of a file in memory, which has none.
     const Handle access = file_access();
     checked(H5Pset_fapl_stdio(access.get()), "file driver");
-    file_ = Handle(H5Fcreate(where_.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose);
+    file_ = Handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose);
     if (!file_) library_error(ErrorCode::kIo, where_, "", "create it");
   }
 
@@ -92,7 +93,10 @@ class Writer {
   }
 
   void close() {
-    if (!file_.reset()) library_error(ErrorCode::kIo, where_, "", "close it");
+    errno = 0;
+    if (file_.reset()) return;
+    if (errno != 0) io_error(where_, "close it", errno);  // the library gives no reason: its metadata are written here
+    library_error(ErrorCode::kIo, where_, "", "close it");
   }
 
  private:
@@ -128,7 +132,7 @@ void check_tensor(const NewTensor& tensor) {
     throw Error(Issue{ErrorCode::kUnsupported, "", tensor.name, "HDF5 cannot store a NUL in a name"});
 }
 
-FileLayout create_file(const fs::path& path, const NewFile& file) {
+FileLayout create_file(const fs::path& path, const std::string& where, const NewFile& file) {
   for (const NewTensor& tensor : file.tensors) check_tensor(tensor);
   std::vector<std::size_t> order(file.tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -141,7 +145,7 @@ FileLayout create_file(const fs::path& path, const NewFile& file) {
   layout.offsets.resize(file.tensors.size());
   {
     const auto lock = lock_library();
-    Writer writer(path);
+    Writer writer(path, where);
     writer.add_root_attributes(file);
     for (const std::size_t i : order) layout.offsets[i] = writer.add(file.tensors[i], paths[i]);
     writer.close();
@@ -151,8 +155,8 @@ FileLayout create_file(const fs::path& path, const NewFile& file) {
     const NewTensor& tensor = file.tensors[i];
     const std::int64_t end = layout.offsets[i] + payload_bytes(tensor.dtype, tensor.shape);
     if (end > layout.bytes)
-      internal_error(fmt::format("tensor '{}' ends at {} in {}, which has {} bytes", escaped(tensor.name), end,
-                                 path.string(), layout.bytes));
+      internal_error(fmt::format("tensor '{}' ends at {} in {}, which has {} bytes", escaped(tensor.name), end, where,
+                                 layout.bytes));
   }
   return layout;
 }
