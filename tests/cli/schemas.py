@@ -2,9 +2,8 @@
 
 import functools
 import json
+import pathlib
 import re
-
-from support import REPOSITORY
 
 try:
     import jsonschema
@@ -13,7 +12,7 @@ except ImportError:
     jsonschema = yaml = None
 
 available = jsonschema is not None
-FOLDER = REPOSITORY / "configs" / "schema"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "configs" / "schema"
 
 
 @functools.cache

@@ -21,6 +21,8 @@ import tempfile
 import time
 import unittest
 
+import schemas
+
 try:
     import h5py
 except ImportError:
@@ -385,7 +387,6 @@ class Case(unittest.TestCase):
         result = self.run_plan(plan, source, *options, np=np, **how)
         self.assert_exit(result, 0)
         self.assertFalse(pathlib.Path(f"{self.target}.partial").exists())
-        import schemas  # which needs this module
         if schemas.available:
             self.assertEqual(schemas.problems("plan", schemas.plan_from(pathlib.Path(plan).read_text(encoding="utf-8"))), [])
             self.assertEqual(schemas.problems("manifest", json.loads((self.target / "reshard.json").read_text(encoding="utf-8"))), [])

@@ -139,6 +139,15 @@ class Completion(Case):
     def test_zsh_reads_its_file(self):
         self.assert_exit(execute(["zsh", "-n", COMPLETION / "_reshard"]), 0)
 
+    def test_installed_with_the_executable(self):
+        build = pathlib.Path(BINARY).resolve().parents[2]
+        if not (build / "cmake_install.cmake").exists():
+            self.skipTest("the executable does not lie in a build folder")
+        self.assert_exit(execute(["cmake", "--install", build, "--prefix", self.dir / "usr"]), 0)
+        self.assertEqual((self.dir / "usr/share/bash-completion/completions/reshard").read_bytes(), (COMPLETION / "reshard.bash").read_bytes())
+        self.assertEqual((self.dir / "usr/share/zsh/site-functions/_reshard").read_bytes(), (COMPLETION / "_reshard").read_bytes())
+        self.assertTrue(os.access(self.dir / "usr/bin/reshard", os.X_OK))
+
     def test_choices_are_those_of_the_help(self):
         result = self.reshard("plan", "--help")
         for option, choices in (("--report", "json,html"), ("--target-format", "hdf5,safetensors")):

@@ -117,7 +117,8 @@ function showTensors() {
   let waiting = null;
   at("query").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => showGroups(at("query").value.trim()), 120); });
   // A link to a tensor: plan.html#tensor=NAME
-  const wanted = location.hash.startsWith("#tensor=") ? decodeURIComponent(location.hash.slice(8)) : "";
+  let wanted = location.hash.startsWith("#tensor=") ? location.hash.slice(8) : "";
+  try { wanted = decodeURIComponent(wanted); } catch { /* a name with a % in it, written as it is */ }
   at("query").value = wanted;
   showGroups(wanted);
 }
