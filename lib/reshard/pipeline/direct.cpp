@@ -136,8 +136,7 @@ class Worker {
       stays[c] = true;
     }
     for (std::size_t t = 0; t < targets.size(); ++t) {
-      if (targets[t].data() == nullptr)
-        targets[t] = arena_.take(tile.targets[t].elements * work.target_element_bytes);
+      if (targets[t].data() == nullptr) targets[t] = arena_.take(tile.targets[t].elements * work.target_element_bytes);
       if (tile.targets[t].has_padding) {
         std::memset(targets[t].data(), 0, targets[t].size());
         fill_padding(tile, t, work, targets[t]);

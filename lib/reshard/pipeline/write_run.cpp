@@ -4,8 +4,7 @@ namespace reshard::pipeline {
 
 std::span<std::byte> WriteRun::take(const planner::WriteRegion& region) {
   if (memory_ == nullptr) memory_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(capacity_));
-  const bool joins =
-      region.file == taken_.file && region.begin == taken_.end && region.end - taken_.begin <= capacity_;
+  const bool joins = region.file == taken_.file && region.begin == taken_.end && region.end - taken_.begin <= capacity_;
   if (!joins) {
     write();
     taken_ = region;

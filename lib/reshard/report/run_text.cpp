@@ -72,10 +72,10 @@ std::string run_text(const pipeline::PlanHeader& plan, const pipeline::RunResult
   if (totals.bytes_exchanged != 0) written += fmt::format(", {} between processes", bytes_text(totals.bytes_exchanged));
   out += labelled("wrote", written);
   if (result.seconds > 0)
-    out += labelled("floor", fmt::format("{} where storage does {:g} GB/s each way, both at once: {:.0f} % of the time",
-                                         seconds_text(plan.estimate.floor_seconds),
-                                         pipeline::kStorageBytesPerSecond / 1e9,
-                                         100 * plan.estimate.floor_seconds / result.seconds));
+    out +=
+        labelled("floor", fmt::format("{} where storage does {:g} GB/s each way, both at once: {:.0f} % of the time",
+                                      seconds_text(plan.estimate.floor_seconds), pipeline::kStorageBytesPerSecond / 1e9,
+                                      100 * plan.estimate.floor_seconds / result.seconds));
   if (result.bytes_resumed != 0)
     out += labelled("resumed", bytes_text(result.bytes_resumed) +
                                    " of them were there from an earlier run: read, checked and not written again");

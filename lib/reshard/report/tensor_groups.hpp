@@ -20,7 +20,9 @@ std::vector<TensorGroup> tensor_groups(const pipeline::PlanSummary& summary);
 
 /// "bf16", "bf16 -> f32".
 std::string dtypes_text(const pipeline::TensorSummary& tensor);
-/// "dim 0 tp 2 -> 4, on ep 4 -> 8", "whole".
+/// "on ep 4 -> 8", "dim 0 tp 2 -> 4"; "whole" where nothing is cut.
+std::vector<std::string> cut_texts(const std::vector<pipeline::CutSummary>& cuts);
+/// The same in one: "on ep 4 -> 8, dim 0 tp 2 -> 4".
 std::string cuts_text(const std::vector<pipeline::CutSummary>& cuts);
 /// "target pp=2", "source expert ep=4"
 std::string copy_axis_text(const pipeline::CopyAxis& copy);

@@ -81,9 +81,11 @@ TEST_CASE("layers that are cut alike are one line") {
   const std::size_t begin = text.find("tensors\n", text.find("estimate"));
   CHECK(text.substr(begin, text.find("\n\n", begin) - begin) == R"(tensors
   model.layers.{0..31}.mlp.up_proj.weight
-    bf16 [4096, 4096]   dim 0 whole -> tp 4 x gtp 2, dim 1 tp 2 -> whole, dim 2 x 2  32 tensors
+    bf16 [4096, 4096]   dim 0 whole -> tp 4 x gtp 2  32 tensors
+                        dim 1 tp 2 -> whole
+                        dim 2 x 2
   model.layers.{0..31}.mlp.gate_proj.weight
-    bf16 [14336, 4096]  dim 0 tp 2 -> 4                                              32 tensors)");
+    bf16 [14336, 4096]  dim 0 tp 2 -> 4              32 tensors)");
 }
 
 TEST_CASE("many ranks are told as runs and blocks") {
