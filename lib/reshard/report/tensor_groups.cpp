@@ -1,6 +1,7 @@
 #include "reshard/report/tensor_groups.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <optional>

@@ -144,7 +144,7 @@ function tensorDrawing(layout, kind, name) {
     all.hidden = those.length === transfers.length;
     const body = element("tbody");
     table.replaceChildren(
-      element("caption", {}, `Transfers of ${shown(name)}` + (layout.transfers_left ? `: ${transfers.length.toLocaleString("en")} of ${(transfers.length + layout.transfers_left).toLocaleString("en")}; --report json lists all` : "")),
+      element("caption", {}, `Transfers of ${shown(name)}` + (those.length === 0 ? ": none" : "") + (layout.transfers_left ? `: ${transfers.length.toLocaleString("en")} of ${(transfers.length + layout.transfers_left).toLocaleString("en")}; --report json lists all` : "")),
       element("thead", {}, element("tr", {}, ...["source rank", "target rank", "elements of the tensor", "in the source's shard", "in the target's shard"].map((text) => element("th", {scope: "col"}, text)),
         element("th", {scope: "col", class: "number"}, "bytes"))), body);
     const stored = (shards, rank, box) => { const at = storedBox(shards, rank, box); return at === null || at.includes(null) ? "?" : boxText(at); };
