@@ -27,6 +27,12 @@ def problems(name, document):
     return [f"{list(error.absolute_path)}: {error.message[:300]}" for error in validator(name).iter_errors(document)]
 
 
+@functools.lru_cache(maxsize=256)
+def problems_of_text(name, text):
+    """The same of a plan or a JSON document as it is written; equal texts, as of runs with other processes, are looked at once."""
+    return tuple(problems(name, plan_from(text) if name == "plan" else json.loads(text)))
+
+
 def plan_from(text):
     """A plan written as YAML (or JSON, which is YAML)."""
     return yaml.load(text, Loader=PlanLoader)

@@ -388,8 +388,8 @@ class Case(unittest.TestCase):
         self.assert_exit(result, 0)
         self.assertFalse(pathlib.Path(f"{self.target}.partial").exists())
         if schemas.available:
-            self.assertEqual(schemas.problems("plan", schemas.plan_from(pathlib.Path(plan).read_text(encoding="utf-8"))), [])
-            self.assertEqual(schemas.problems("manifest", json.loads((self.target / "reshard.json").read_text(encoding="utf-8"))), [])
+            self.assertEqual(schemas.problems_of_text("plan", pathlib.Path(plan).read_text(encoding="utf-8")), ())
+            self.assertEqual(schemas.problems_of_text("manifest", (self.target / "reshard.json").read_text(encoding="utf-8")), ())
         return self.target
 
     def convert_everywhere(self, plan, source, *options):
