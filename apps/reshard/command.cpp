@@ -129,8 +129,7 @@ void add_footer(CLI::App& command, const std::string& example) {
 
 void print_result(const CommonOptions& options, const std::string& result) {
   if (options.output.empty()) {
-    const std::string text =
-        options.report == Report::kText && shows_colour() ? report::coloured(result) : result;
+    const std::string text = options.report == Report::kText && shows_colour() ? report::coloured(result) : result;
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (std::fflush(stdout) != 0) throw Error(Issue{ErrorCode::kIo, "standard output", "", "cannot be written"});
   } else {

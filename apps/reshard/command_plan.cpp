@@ -82,8 +82,7 @@ class PlanCommand : public Command {
   void list_for_report(pipeline::ListingOptions& listing) const {
     if (common.report == Report::kJson) return;
     listing.shards = common.report == Report::kHtml || listing.tensor;
-    listing.transfers =
-        listing.shards ? pipeline::ListedTransfers::kOfEveryLayout : pipeline::ListedTransfers::kNone;
+    listing.transfers = listing.shards ? pipeline::ListedTransfers::kOfEveryLayout : pipeline::ListedTransfers::kNone;
   }
 
   CLI::App* parser_;

@@ -72,8 +72,8 @@ class RunCommand : public Command {
       const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
       if (common.report == Report::kText && !common.quiet)
         std::fputs(report::warnings_text(header.warnings).c_str(), stderr);
-      print_result(common, common.report == Report::kJson ? report::run_json(header, result)
-                                                          : report::run_text(header, result));
+      print_result(
+          common, common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
     });
     return static_cast<int>(Exit::kDone);
   }

@@ -21,6 +21,8 @@ import tempfile
 import time
 import unittest
 
+import schemas
+
 try:
     import h5py
 except ImportError:
@@ -381,10 +383,13 @@ class Case(unittest.TestCase):
         self.assertEqual(result.code, code, str(result))
 
     def convert(self, plan, source, *options, np=1, **how):
-        """A run that must succeed; gives the target folder."""
+        """A run that must succeed; gives the target folder. Its plan and manifest fit their schemas."""
         result = self.run_plan(plan, source, *options, np=np, **how)
         self.assert_exit(result, 0)
         self.assertFalse(pathlib.Path(f"{self.target}.partial").exists())
+        if schemas.available:
+            self.assertEqual(schemas.problems_of_text("plan", pathlib.Path(plan).read_text(encoding="utf-8")), ())
+            self.assertEqual(schemas.problems_of_text("manifest", (self.target / "reshard.json").read_text(encoding="utf-8")), ())
         return self.target
 
     def convert_everywhere(self, plan, source, *options):

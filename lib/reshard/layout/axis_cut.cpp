@@ -144,10 +144,12 @@ std::optional<Refusal> AxisCut::refusal(Index length) const {
   if (level_.pad_to || level_.pad_rows) {
     if (!is_padded()) return std::nullopt;
     const Index pad = padding(length);
-    if (checked_add(length, pad) % n == 0) return std::nullopt;
-    return refusal_of(ErrorCode::kPad,
-                      fmt::format("{} cannot cut {} elements and {} of padding: {} is not a multiple of {}",
-                                  axis_text(level_), length, pad, length + pad, n));
+    const Index rest = checked_add(length, pad) % n;
+    if (rest == 0) return std::nullopt;
+    return refusal_of(
+        ErrorCode::kPad,
+        fmt::format("{} cannot cut {} elements and {} of padding: {} is not a multiple of {}; pad_rows {} would do",
+                    axis_text(level_), length, pad, length + pad, n, checked_add(pad, n - rest)));
   }
   if (level_.stride > 1) {
     const Index multiple = checked_mul(level_.stride, n);

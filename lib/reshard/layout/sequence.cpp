@@ -117,11 +117,12 @@ std::optional<Refusal> packed_zigzag_refusal(const PackedSequences& packed, Pack
       if (length % (2 * n) != 0)
         return Refusal{
             ErrorCode::kSeqLayout,
-            fmt::format("sequence {} has {} elements, not a multiple of 2 x {} = {}, and padding is forbidden", i,
-                        length, n, 2 * n)};
+            fmt::format("sequence {} has {} elements, not a multiple of 2 x {} = {}, and padding is forbidden; "
+                        "padding: temporary allows it",
+                        i, length, n, 2 * n)};
       return Refusal{ErrorCode::kSeqLayout,
                      fmt::format("each coordinate's {} elements are not a multiple of the {} that the axes behind it "
-                                 "need, and padding is forbidden",
+                                 "need, and padding is forbidden; padding: temporary allows it",
                                  boundaries.back() / n, inner_multiple)};
     }
     total = checked_add(total, padded[i]);

@@ -239,7 +239,9 @@ LoadedPlan load_plan(const PrepareOptions& options) {
 fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& options) {
   if (options.source) return *options.source;
   if (plan.source.path) return *plan.source.path;
-  throw Error(Issue{ErrorCode::kUsage, "", "", "no source: give --source DIR or `source: {path: DIR}` in the plan"});
+  throw Error(
+      Issue{ErrorCode::kUsage, "", "",
+            "no source: give --source DIR or `source: {path: DIR}` in the plan; reshard plan --check needs none"});
 }
 
 BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats) {

@@ -1,7 +1,6 @@
 #include "reshard/pipeline/round_history.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace reshard::pipeline {
 namespace {
@@ -26,7 +25,7 @@ void RoundHistory::add(const std::vector<std::int64_t>& held_bytes) {
   if (entries_.size() == capacity_) {
     for (std::size_t i = 0; i < capacity_; i += 2) {
       raise_to(entries_[i], entries_[i + 1]);
-      entries_[i / 2] = std::move(entries_[i]);
+      entries_[i / 2].swap(entries_[i]);
     }
     entries_.resize(capacity_ / 2);
     rounds_per_entry_ *= 2;

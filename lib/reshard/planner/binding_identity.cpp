@@ -245,8 +245,11 @@ void check_target_names(const plan::ParallelPlan& plan, const std::vector<Identi
     if (!is_new) {
       const Identity& other = identities[same_name->second];
       issues.add(identity.rule, ErrorCode::kRenameCollision, identity.name,
-                 fmt::format("becomes '{}' in the target, and so does '{}' ({})", identity.target_name, other.name,
-                             rule_place(plan, other.rule)),
+                 fmt::format("becomes '{}' in the target, and so does '{}' ({}){}", identity.target_name, other.name,
+                             rule_place(plan, other.rule),
+                             other.rule == identity.rule && identity.rule != kNoRule
+                                 ? "; `rename` must use whatever tells them apart, as $1"
+                                 : ""),
                  identity.target_name);
       continue;
     }

@@ -81,8 +81,8 @@ std::size_t edits(const std::vector<Token>& pattern, std::string_view name) {
 }
 
 std::size_t letters_of(const std::vector<Token>& pattern) {
-  return static_cast<std::size_t>(std::count_if(
-      pattern.begin(), pattern.end(), [](const Token& token) { return token.kind == TokenKind::kLetter; }));
+  return static_cast<std::size_t>(std::count_if(pattern.begin(), pattern.end(),
+                                                [](const Token& token) { return token.kind == TokenKind::kLetter; }));
 }
 
 bool is_near(std::size_t distance, const std::vector<Token>& pattern) {

@@ -19,7 +19,7 @@ using planner::Interval;
 
 constexpr std::size_t kDrawings = 6;
 constexpr std::size_t kTransfers = 16;
-constexpr std::size_t kMostPieces = 7;  // of a dim
+constexpr std::size_t kMostPieces = 8;  // of a dim
 constexpr std::size_t kLabelWidth = 12;
 
 /// The dims that are drawn, rows first. A vector is a row.
@@ -69,9 +69,8 @@ std::vector<std::optional<Interval>> shortened(const std::vector<Interval>& piec
 }
 
 bool holds(const std::vector<layout::Run>& runs, Index index) {
-  return std::any_of(runs.begin(), runs.end(), [&](const layout::Run& run) {
-    return run.global <= index && index < run.global + run.length;
-  });
+  return std::any_of(runs.begin(), runs.end(),
+                     [&](const layout::Run& run) { return run.global <= index && index < run.global + run.length; });
 }
 
 /// "0", "0..3", "0..62..2", "64 ranks".
@@ -119,7 +118,7 @@ std::string grid_text(const std::vector<std::string>& columns, const std::vector
     head += centred(columns[c], widths[c]) + " ";
   }
   head.erase(head.find_last_not_of(' ') + 1);
-  std::string out = head + "\n" + rule + "\n";
+  std::string out = (head.empty() ? "" : head + "\n") + rule + "\n";
   for (std::size_t r = 0; r < rows.size(); ++r) {
     out += fmt::format("    {:>{}} |", rows[r], margin);
     for (std::size_t c = 0; c < columns.size(); ++c) out += centred(cells[r][c], widths[c]) + "|";
@@ -147,8 +146,8 @@ std::string side_text(const std::string& side, const std::vector<ShardSummary>& 
         line.push_back(row && column ? holders_text(shards, dims, shape, row->begin, column->begin) : "...");
     }
     out = grid_text(heads, names, cells);
-    const std::size_t second_line = out.find('\n') + 1;
-    if (out.find('\n', second_line) - second_line <= kColumns) break;
+    const std::size_t last_line = out.rfind('\n', out.size() - 2) + 1;
+    if (out.size() - 1 - last_line <= kColumns) break;
   }
   return "  " + side + "\n" + out;
 }

@@ -26,7 +26,7 @@ using planner::Index;
 
 constexpr Index kMostTrafficBlocks = 128;
 constexpr std::size_t kMostRanks = 16384;
-constexpr std::size_t kMostLines = 8;     // of a memory chart
+constexpr std::size_t kMostLines = 8;  // of a memory chart
 constexpr std::size_t kMostBars = 256;
 
 std::string dumped(const Json& json) {
@@ -77,7 +77,8 @@ void add_ranks(JsonDocument& document, const PlanSummary& summary) {
   for (std::size_t r = 0; r < count; ++r) {
     const pipeline::RankSummary& rank = summary.ranks[r];
     std::vector<std::string> coordinates;
-    for (const auto& [axis, coordinate] : rank.coordinates) coordinates.push_back(fmt::format("{}={}", axis, coordinate));
+    for (const auto& [axis, coordinate] : rank.coordinates)
+      coordinates.push_back(fmt::format("{}={}", axis, coordinate));
     document.element(
         dumped({rank.rank, fmt::format("{}", fmt::join(coordinates, " ")), rank.file, rank.tensors, rank.bytes}));
   }
@@ -136,8 +137,8 @@ Names names_of(const FoldedNames& folded) {
   return out;
 }
 
-/// [kind, texts, slots, runs of layouts in order of the names, pattern, patterns in the source]; the last two only where
-/// they tell more.
+/// [kind, texts, slots, runs of layouts in order of the names, pattern, patterns in the source]; the last two only
+/// where they tell more.
 std::string group_json(const PlanSummary& summary, const TensorGroup& group, std::size_t kind) {
   Names names = names_of(group.names);
   Json layouts = Json::array();

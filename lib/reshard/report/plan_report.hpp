@@ -7,8 +7,8 @@
 
 namespace reshard::report {
 
-/// Names folded (`model.layers.{0..31}.mlp.gate_proj.weight`), within 80 columns where names allow it. Where the summary
-/// has shards, tensors are drawn.
+/// Names folded (`model.layers.{0..31}.mlp.gate_proj.weight`), within 80 columns where names allow it. Where the
+/// summary has shards, tensors are drawn.
 std::string plan_text(const pipeline::PlanSummary& summary);
 
 /// A page for a browser, complete in one file: it loads nothing and needs no network. Names and files are data in it,

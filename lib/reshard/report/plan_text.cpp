@@ -22,6 +22,8 @@ using planner::Index;
 
 /// Beyond so many, a line for each rank is no longer read by people.
 constexpr std::size_t kRanksListed = 16;
+/// Cuts that together take more stand one below the other.
+constexpr std::size_t kCutColumns = 36;
 constexpr std::size_t kNames = 8;
 constexpr std::size_t kOffsets = 16;
 
@@ -63,8 +65,11 @@ std::string tensors_text(const PlanSummary& summary, const std::vector<TensorGro
     const pipeline::TensorSummary& first = summary.tensors[group.names.members.front()];
     const pipeline::LayoutSummary& layout = summary.layouts[first.layout];
     const std::string pattern = escaped(group.names.pattern);
-    table.row({pattern, fmt::format("{} {}", dtypes_text(first), shape_text(layout.shape)), cuts_text(layout.cuts),
+    std::vector<std::string> cuts = {cuts_text(layout.cuts)};
+    if (cuts.front().size() > kCutColumns) cuts = cut_texts(layout.cuts);
+    table.row({pattern, fmt::format("{} {}", dtypes_text(first), shape_text(layout.shape)), cuts.front(),
                count_text(static_cast<std::int64_t>(group.names.members.size()), "tensor")});
+    for (std::size_t c = 1; c < cuts.size(); ++c) table.row({"", "", cuts[c], ""});
     for (const std::string& source : group.source_patterns) renamed += paragraph(escaped(source) + " -> " + pattern);
     for (const pipeline::PaddedOffsets& offsets : layout.padded_offsets)
       padded += paragraph(fmt::format("{} dim {}: {}", pattern, offsets.dim, offsets_text(offsets.offsets)));
@@ -118,7 +123,8 @@ std::string ranks_text(const PlanSummary& summary) {
   std::string out = "\ntarget ranks\n" + table.text();
   if (runs.size() <= kRanksListed) return out;
   const auto by_bytes = [](const auto& a, const auto& b) { return a.bytes < b.bytes; };
-  const auto [least, most] = std::minmax_element(ranks.begin(), ranks.end(), by_bytes);
+  const auto least = std::min_element(ranks.begin(), ranks.end(), by_bytes);
+  const auto most = std::max_element(ranks.begin(), ranks.end(), by_bytes);
   return out + paragraph(fmt::format("... {} ranks in all, from {} (rank {}) to {} (rank {}); --report json lists them",
                                      ranks.size(), bytes_text(least->bytes), least->rank, bytes_text(most->bytes),
                                      most->rank));
@@ -160,7 +166,8 @@ std::string plan_text(const PlanSummary& summary) {
   } else {
     const std::vector<TensorGroup> groups = tensor_groups(summary);
     out += tensors_text(summary, groups);
-    if (!summary.layouts.empty() && !summary.layouts.front().target_shards.empty()) out += drawings_text(summary, groups);
+    if (!summary.layouts.empty() && !summary.layouts.front().target_shards.empty())
+      out += drawings_text(summary, groups);
     out += traffic_text(summary);
     out += ranks_text(summary);
   }

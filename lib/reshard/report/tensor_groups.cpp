@@ -1,6 +1,7 @@
 #include "reshard/report/tensor_groups.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <map>
 #include <optional>
@@ -57,13 +58,16 @@ std::string dtypes_text(const pipeline::TensorSummary& tensor) {
   return fmt::format("{} -> {}", name(tensor.source_dtype), name(tensor.dtype));
 }
 
+std::vector<std::string> cut_texts(const std::vector<pipeline::CutSummary>& cuts) {
+  std::vector<std::string> out;
+  for (const pipeline::CutSummary& cut : cuts)
+    out.push_back(cut.dim ? fmt::format("dim {} {}", *cut.dim, change_text(cut)) : "on " + change_text(cut));
+  if (out.empty()) out.emplace_back("whole");
+  return out;
+}
+
 std::string cuts_text(const std::vector<pipeline::CutSummary>& cuts) {
-  std::string out;
-  for (const pipeline::CutSummary& cut : cuts) {
-    if (!out.empty()) out += ", ";
-    out += cut.dim ? fmt::format("dim {} {}", *cut.dim, change_text(cut)) : "on " + change_text(cut);
-  }
-  return out.empty() ? "whole" : out;
+  return fmt::format("{}", fmt::join(cut_texts(cuts), ", "));
 }
 
 std::string copy_axis_text(const pipeline::CopyAxis& copy) {

@@ -10,7 +10,7 @@
 namespace reshard::report {
 
 struct TrafficBlocks {
-  planner::Index sources_per_row = 1;     ///< the last row may have fewer
+  planner::Index sources_per_row = 1;  ///< the last row may have fewer
   planner::Index targets_per_column = 1;
   std::vector<std::vector<std::int64_t>> bytes;  ///< by row, then column
 

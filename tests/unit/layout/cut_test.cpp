@@ -235,7 +235,8 @@ TEST_CASE("a refusal says axis, numbers and the legal sizes in one line") {
   CHECK(refusal(cut("tp", 2, [](Level& l) { l.stride = 4; }), 20) ==
         "E_STRIDE: axis 'tp' of size 2 cannot cut 20 elements with stride 4: not a multiple of 4 x 2 = 8");
   CHECK(refusal(cut("gtp", 3, [](Level& l) { l.pad_rows = 1; }), 10) ==
-        "E_PAD: axis 'gtp' of size 3 cannot cut 10 elements and 1 of padding: 11 is not a multiple of 3");
+        "E_PAD: axis 'gtp' of size 3 cannot cut 10 elements and 1 of padding: 11 is not a multiple of 3; "
+        "pad_rows 2 would do");
   DimCut inner = cut("tp", 2);
   inner.levels.push_back(axis("gtp", 3));
   CHECK(refusal(inner, 1000) ==

@@ -124,11 +124,11 @@ TEST_CASE("forbidden padding refuses what would need it") {
   cut.levels[0].packed_padding = PackedPadding::kForbid;
   CHECK(refusal(cut, 18) ==
         "E_SEQ_LAYOUT: axis 'cp' of size 2: sequence 0 has 10 elements, not a multiple of 2 x 2 = 4, and padding is "
-        "forbidden");
+        "forbidden; padding: temporary allows it");
   cut.levels[0].packed->cu_seqlens = {0, 8, 12};
   CHECK(refusal(cut, 12) == "accepted");
   cut.levels[1].axis_size = 4;
   CHECK(refusal(cut, 12) ==
         "E_SEQ_LAYOUT: axis 'cp' of size 2: each coordinate's 6 elements are not a multiple of the 4 that the "
-        "axes behind it need, and padding is forbidden");
+        "axes behind it need, and padding is forbidden; padding: temporary allows it");
 }

@@ -118,7 +118,7 @@ TEST_CASE("equal transfers are listed once, and counted in full") {
   CHECK(summary.transfers[1].first_tensor == 2);
 
   pipeline::ListingOptions without;
-  without.transfers = false;
+  without.transfers = pipeline::ListedTransfers::kNone;
   CHECK(summarized(plan, without).transfers.empty());
 }
 

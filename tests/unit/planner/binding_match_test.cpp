@@ -56,7 +56,8 @@ TEST_CASE("each of the relaxations excuses one side and is counted") {
 TEST_CASE("a plan with another prefix is told the names that are there") {
   const auto source = catalog(
       1, {everywhere("module.layers.0.q_proj.weight", 1, {2}), everywhere("module.layers.1.q_proj.weight", 1, {2})});
-  CHECK(refusal(R"(
+  CHECK(
+      refusal(R"(
 reshard: 1
 source: {}
 target: {axes: []}
@@ -64,17 +65,18 @@ tensors:
   - {match: "model.layers.*.q_proj.weight"}
   - {match: "model.layers.*.mlp", members: {weight: out in}}
 )",
-                source) ==
-        Lines{"E_RULE_UNUSED: p.yaml:6: tensors[0]: 'model.layers.*.q_proj.weight' matches none of the 2 tensors of "
-              "the source; "
-              "nearest: 'module.layers.0.q_proj.weight'; where that is fine say `optional: true`",
-              "E_RULE_UNUSED: p.yaml:7: tensors[1]: 'model.layers.*.mlp' matches none of the 2 tensors of the source; "
-              "nearest: "
-              "'module.layers.0.q_proj.weight'; where that is fine say `optional: true`",
-              "E_TENSOR_UNMATCHED: p.yaml: tensor 'module.layers.0.q_proj.weight': none of the 2 rules matches; add a "
-              "rule, or say `unmatched: replicate` or `unmatched: drop`",
-              "E_TENSOR_UNMATCHED: p.yaml: tensor 'module.layers.1.q_proj.weight': none of the 2 rules matches; add a "
-              "rule, or say `unmatched: replicate` or `unmatched: drop`"});
+              source) ==
+      Lines{
+          "E_RULE_UNUSED: p.yaml:6: tensors[0]: 'model.layers.*.q_proj.weight' matches none of the 2 tensors of "
+          "the source; "
+          "nearest: 'module.layers.0.q_proj.weight'; where that is fine say `optional: true`",
+          "E_RULE_UNUSED: p.yaml:7: tensors[1]: 'model.layers.*.mlp' matches none of the 2 tensors of the source; "
+          "nearest: "
+          "'module.layers.0.q_proj.weight'; where that is fine say `optional: true`",
+          "E_TENSOR_UNMATCHED: p.yaml: tensor 'module.layers.0.q_proj.weight': none of the 2 rules matches; nearest: "
+          "tensors[0] 'model.layers.*.q_proj.weight'; add a rule, or say `unmatched: replicate` or `unmatched: drop`",
+          "E_TENSOR_UNMATCHED: p.yaml: tensor 'module.layers.1.q_proj.weight': none of the 2 rules matches; nearest: "
+          "tensors[0] 'model.layers.*.q_proj.weight'; add a rule, or say `unmatched: replicate` or `unmatched: drop`"});
 }
 
 TEST_CASE("a rule behind a greedier one is told who took its tensors") {

@@ -26,7 +26,8 @@ using Texts = std::vector<std::string>;
 
 TEST_CASE("numbers that count through a range are folded, names without any stay") {
   CHECK(folded({"layers.0.w", "layers.1.w", "norm", "layers.2.w"}) ==
-        std::vector<FoldedNames>{{"layers.{0..2}.w", {0, 1, 3}, {"layers.", ".w"}, {{0, 1, 2}}}, {"norm", {2}, {"norm"}, {}}});
+        std::vector<FoldedNames>{{"layers.{0..2}.w", {0, 1, 3}, {"layers.", ".w"}, {{0, 1, 2}}},
+                                 {"norm", {2}, {"norm"}, {}}});
 }
 
 TEST_CASE("every number of a name may count") {
@@ -55,9 +56,21 @@ TEST_CASE("numbers with leading zeros and very long ones are text") {
 TEST_CASE("names of different groups are not folded together") {
   const Texts names = {"l.0", "l.1", "l.2", "l.3"};
   const std::vector<std::size_t> groups = {0, 1, 0, 1};
-  CHECK(fold_names(names, groups) == std::vector<FoldedNames>{{"l.{0,2}", {0, 2}, {"l.", ""}, {{0, 2}}}, {"l.{1,3}", {1, 3}, {"l.", ""}, {{1, 3}}}});
+  CHECK(fold_names(names, groups) ==
+        std::vector<FoldedNames>{{"l.{0,2}", {0, 2}, {"l.", ""}, {{0, 2}}}, {"l.{1,3}", {1, 3}, {"l.", ""}, {{1, 3}}}});
 }
 
 TEST_CASE("groups are numbered in order of first use") {
   CHECK(reshard::report::group_numbers(Texts{"b", "a", "b"}) == std::vector<std::size_t>{0, 1, 0});
+}
+
+TEST_CASE("numbers are few runs") {
+  using reshard::report::number_runs;
+  using Runs = std::vector<reshard::report::NumberRun>;
+  CHECK(number_runs({}) == Runs{});
+  CHECK(number_runs({7}) == Runs{{7, 7, 1}});
+  CHECK(number_runs({0, 1, 2, 3}) == Runs{{0, 3, 1}});
+  CHECK(number_runs({0, 8, 16, 24}) == Runs{{0, 24, 8}});
+  CHECK(number_runs({0, 1, 8, 9, 16, 17}) == Runs{{0, 1, 1}, {8, 9, 1}, {16, 17, 1}});
+  CHECK(number_runs({3, 9}) == Runs{{3, 3, 1}, {9, 9, 1}});
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "reshard/report/compare_report.hpp"
 #include "reshard/report/inspect_report.hpp"
 #include "reshard/report/plan_report.hpp"
@@ -40,9 +42,9 @@ offsets of the target's padded sequences
   layers.1.w dim 1: 0, 8, 12
 
 traffic in B: source ranks down, target ranks across
-      0   1  2  3
-  0  64   .  .  .
-  1   .  96  .  .
+     0  1 2 3
+  0 64  . . .
+  1  . 96 . .
 
 target ranks
   0  pp=0 tp=0  rank-00000.safetensors  3 tensors  128 B
@@ -79,21 +81,27 @@ TEST_CASE("layers that are cut alike are one line") {
   const std::size_t begin = text.find("tensors\n", text.find("estimate"));
   CHECK(text.substr(begin, text.find("\n\n", begin) - begin) == R"(tensors
   model.layers.{0..31}.mlp.up_proj.weight
-    bf16 [4096, 4096]   dim 0 whole -> tp 4 x gtp 2, dim 1 tp 2 -> whole, dim 2 x 2  32 tensors
+    bf16 [4096, 4096]   dim 0 whole -> tp 4 x gtp 2  32 tensors
+                        dim 1 tp 2 -> whole
+                        dim 2 x 2
   model.layers.{0..31}.mlp.gate_proj.weight
-    bf16 [14336, 4096]  dim 0 tp 2 -> 4                                              32 tensors)");
+    bf16 [14336, 4096]  dim 0 tp 2 -> 4              32 tensors)");
 }
 
-TEST_CASE("many ranks are told as runs") {
+TEST_CASE("many ranks are told as runs and blocks") {
   pipeline::PlanSummary plan;
   plan.header = test::small_header();
   plan.header.target.ranks = 2048;
-  plan.traffic = {{0, 0, 1}, {1, 2047, 1}};
+  plan.traffic = {{0, 0, 1}, {1, 1, 6}, {1, 2047, 1}};
   for (planner::Index rank = 0; rank < 2048; ++rank)
     plan.ranks.push_back({rank, {{"tp", rank}}, fmt::format("rank-{:05}.h5", rank), 2, rank == 2047 ? 512 : 1024});
   const std::string text = report::plan_text(plan);
-  CHECK(text.substr(text.find("traffic\n")) == R"(traffic
-  between 2 pairs of ranks (of 2 x 2048); --report json lists them
+  CHECK(text.substr(text.find("traffic in")) == R"(traffic in B: source ranks down, target ranks across
+  a row is 1 rank, a column 256 ranks, named by the first; --report json lists
+  all 3 pairs
+    0 256 512 768 1024 1280 1536 1792
+  0 1   .   .   .    .    .    .    .
+  1 6   .   .   .    .    .    .    1
 
 target ranks
   0 to 2046  tp=0 ...  rank-00000.h5 ...  2 tensors  1 KiB each
@@ -101,7 +109,85 @@ target ranks
 )");
 }
 
-TEST_CASE("large traffic is told in a unit of at most four digits") {
+TEST_CASE("many ranks that store this and that are not all told") {
+  pipeline::PlanSummary plan;
+  plan.header = test::small_header();
+  for (planner::Index rank = 0; rank < 1024; ++rank)
+    plan.ranks.push_back({rank, {{"tp", rank}}, fmt::format("rank-{:05}.h5", rank), 2, 1024 + rank % 7 * 1024});
+  const std::string text = report::plan_text(plan);
+  CHECK(text.substr(text.find("  15  tp=15")) ==
+        "  15  tp=15  rank-00015.h5  2 tensors  2 KiB\n"
+        "  ... 1024 ranks in all, from 1 KiB (rank 0) to 7 KiB (rank 6); --report json\n  lists them\n");
+}
+
+TEST_CASE("sixteen ranks a side fit a line") {
+  pipeline::PlanSummary plan;
+  plan.header = test::small_header();
+  plan.header.source.ranks = plan.header.target.ranks = 16;
+  for (planner::Index source = 0; source < 16; ++source)
+    for (planner::Index target = 0; target < 16; ++target) plan.traffic.push_back({source, target, 999});
+  const std::string text = report::plan_text(plan);
+  std::size_t longest = 0;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    longest = std::max(longest, end - begin);
+  CHECK(longest <= 80);
+  CHECK(text.find("  15 999 999") != std::string::npos);
+}
+
+TEST_CASE("experts on different ranks are one line") {
+  pipeline::PlanSummary plan;
+  plan.header = test::small_header();
+  for (int expert = 0; expert < 4; ++expert) {
+    pipeline::LayoutSummary layout{1, {8, 4}, {8, 4}, {8, 4}, {}, {{std::nullopt, {{"ep", 2}}, {{"ep", 4}}}}, {}};
+    layout.target_shard_shapes.assign(4, std::nullopt);
+    layout.target_shard_shapes[static_cast<std::size_t>(expert)] = Shape{8, 4};
+    plan.layouts.push_back(layout);
+  }
+  for (int layer = 0; layer < 3; ++layer)
+    for (unsigned expert = 0; expert < 4; ++expert) {
+      const std::string name = fmt::format("layers.{}.experts.{}.w", layer, expert);
+      plan.tensors.push_back({name, "old." + name, Dtype::kBf16, Dtype::kBf16, expert, 0});
+    }
+  const std::string text = report::plan_text(plan);
+  CHECK(text.find("  layers.{0..2}.experts.{0..3}.w  bf16 [8, 4]  on ep 2 -> 4  12 tensors\n") != std::string::npos);
+  CHECK(text.find("  old.layers.{0..2}.experts.{0..3}.w -> layers.{0..2}.experts.{0..3}.w\n") != std::string::npos);
+}
+
+TEST_CASE("a tensor is drawn as both sides cut it") {
+  pipeline::PlanSummary plan;
+  plan.header = test::small_header();
+  pipeline::LayoutSummary layout{1, {8, 6}, {4, 6}, {8, 3}, {}, {{0, {{"tp", 2}}, {}}, {1, {}, {{"tp", 2}}}}, {}};
+  layout.source_shards = {{{{{0, 0, 2}, {6, 2, 2}}, {{0, 0, 6}}}, {4, 6}, {0}},
+                          {{{{2, 0, 4}}, {{0, 0, 6}}}, {4, 6}, {1, 2, 3}}};
+  layout.target_shards = {{{{{0, 0, 8}}, {{0, 0, 3}}}, {8, 3}, {0}}, {{{{0, 0, 8}}, {{3, 0, 3}}}, {8, 3}, {1}}};
+  plan.layouts = {layout};
+  plan.tensors = {{"w", "w", Dtype::kBf16, Dtype::kBf16, 0, 0}};
+  plan.transfers = {{0, {{0, 0, {{0, 2}, {0, 3}}, {{0, 2}, {0, 3}}}, {1, 1, {{0, 4}, {3, 6}}, {{2, 6}, {0, 3}}}}}};
+  const std::string text = report::plan_text(plan);
+  const std::size_t begin = text.find("\nw\n") + 1;
+  CHECK(text.substr(begin, text.find("\n\n", begin) - begin) == R"(w
+  bf16 [8, 6], dim 0 tp 2 -> whole, dim 1 whole -> tp 2
+  dim 0 down, dim 1 across; in the boxes, ranks
+  source
+          0:6
+        +------+
+    0:2 |  0   |
+        +------+
+    2:6 | 1..3 |
+        +------+
+    6:8 |  0   |
+        +------+
+  target
+         0:3   3:6
+        +-----+-----+
+    0:8 |  0  |  1  |
+        +-----+-----+
+  ranks   from the source's shard  to the target's shard
+  0 -> 0  [0:2, 0:3]               [0:2, 0:3]             12 B
+  1 -> 1  [0:4, 3:6]               [2:6, 0:3]             24 B)");
+}
+
+TEST_CASE("large traffic is told in a unit of at most three digits") {
   pipeline::PlanSummary plan;
   plan.header = test::small_header();
   plan.header.target.ranks = 2;
@@ -109,10 +195,10 @@ TEST_CASE("large traffic is told in a unit of at most four digits") {
   const std::string text = report::plan_text(plan);
   const std::size_t begin = text.find("traffic");
   CHECK(text.substr(begin, text.find("\n\n", begin) - begin) ==
-        R"(traffic in MiB: source ranks down, target ranks across
-        0   1
-  0  9999  <1
-  1     .   2)");
+        R"(traffic in GiB: source ranks down, target ranks across
+     0  1
+  0 10 <1
+  1  . <1)");
 }
 
 TEST_CASE("a rank's local layout is told instead of the whole plan") {

@@ -44,7 +44,7 @@ function heatMap(traffic, sources, targets) {
     tell(...next);
     event.preventDefault();
   });
-  return [element("div", {class: "scroll"}, svg), element("div", {class: "legend"}, "least", element("i", {"aria-hidden": true}), `most: ${bytesText(most)}`), readout];
+  return [element("div", {class: "scroll"}, svg), element("div", {class: "legend"}, "least", element("i", {"aria-hidden": "true"}), `most: ${bytesText(most)}`), readout];
 }
 
 // One bar per process: a plan of a single round.
@@ -91,7 +91,7 @@ function memoryLines(history, bound) {
     event.preventDefault();
   });
   const key = element("div", {class: "legend"}, ...series.map(({name}, i) => {
-    const swatch = element("span", {"aria-hidden": true}, "■ ");
+    const swatch = element("span", {"aria-hidden": "true"}, "■ ");
     swatch.style.color = shardColour(i, series.length);
     return element("span", {}, swatch, name);
   }), bound <= top ? element("span", {}, "┄ bound") : null);

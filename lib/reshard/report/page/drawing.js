@@ -25,18 +25,20 @@ class SideDrawing {
     this.scale = (dim, length) => (dim === null ? length : length / Math.max(shape[dim], 1)) * (dim === dims.rows && dim !== null ? this.height : this.width);
     this.layer = drawn("g");
     this.current = 0;
+    const labels = drawn("g", {"aria-hidden": "true"});
     const group = drawn("g", {class: "shards", role: "listbox", "aria-label": `${title}: shards`});
     this.rectangles = [];
-    let left_over = false;
+    let leftOver = false, drawnRectangles = 0;
     shards.forEach((shard, index) => {
       const parts = this.rectanglesOf(shard.dims.map((runs) => runs.map(([global, , length]) => [global, global + length])));
-      if (this.rectangles.flat().length + parts.length > MOST_RECTANGLES) { left_over = true; return; }
+      drawnRectangles += parts.length;
+      if (drawnRectangles > MOST_RECTANGLES) { leftOver = true; return; }
       const nodes = parts.map(([x, y, w, h]) => drawn("rect", {x, y, width: w, height: h, class: "shard", "fill-opacity": 0.3, fill: shardColour(index, shards.length)}));
       const node = drawn("g", {role: "option", tabindex: index === 0 ? 0 : -1, class: "shard", "aria-selected": "false", "aria-label": this.describe(shard)},
         drawn("title", {}, this.describe(shard)), ...nodes);
       parts.forEach(([x, y, w, h]) => {
         const ranks = runsText(shard.ranks), label = ranks.length * 7 < w - 4 ? ranks : `×${countOf(shard.ranks)}`;
-        if (label.length * 7 < w - 2 && h > 12) node.append(drawn("text", {x: x + w / 2, y: y + h / 2 + 4, "text-anchor": "middle"}, label));
+        if (label.length * 7 < w - 2 && h > 12) labels.append(drawn("text", {x: x + w / 2, y: y + h / 2 + 4, "text-anchor": "middle"}, label));
       });
       node.addEventListener("mouseenter", () => this.tell(this, index));
       node.addEventListener("focus", () => { this.mark(index); this.tell(this, index); });
@@ -47,14 +49,13 @@ class SideDrawing {
     });
     this.nodes = [...group.children];
     const rowName = dims.rows === null ? "" : `dim ${dims.rows}: ${rows}`, columnName = dims.columns === null ? "a scalar" : `dim ${dims.columns}: ${columns}`;
-    const ranks = left.ranks;
     this.figure = element("figure", {},
-      element("figcaption", {}, element("strong", {}, title), " ", element("small", {}, `${countText(shards.length + left.shards, "different shard")}, ${countText(ranks, "rank")} with it`)),
+      element("figcaption", {}, element("strong", {}, title), " ", element("small", {}, `${countText(shards.length + left.shards, "different shard")} on ${countText(left.ranks, "rank")}`)),
       drawn("svg", {viewBox: `-14 -16 ${this.width + 18} ${this.height + 20}`, width: this.width + 18, "aria-label": `${title} cuts`, role: "group"},
         drawn("text", {class: "axis", x: 0, y: -5}, columnName),
         drawn("text", {class: "axis", transform: `translate(-5 ${this.height}) rotate(-90)`}, rowName),
-        drawn("rect", {class: "frame", x: 0, y: 0, width: this.width, height: this.height}), group, this.layer),
-      left_over || left.shards || left.runs ? element("p", {class: "note"}, "Too many pieces to draw all of them.") : null);
+        drawn("rect", {class: "frame", x: 0, y: 0, width: this.width, height: this.height}), group, this.layer, labels),
+      leftOver || left.shards || left.runs ? element("p", {class: "note"}, "Too many pieces to draw all of them.") : null);
   }
 
   describe(shard) {
@@ -143,7 +144,7 @@ function tensorDrawing(layout, kind, name) {
     all.hidden = those.length === transfers.length;
     const body = element("tbody");
     table.replaceChildren(
-      element("caption", {}, `Transfers of ${shown(name)}` + (layout.transfers_left ? `: ${transfers.length.toLocaleString("en")} of ${(transfers.length + layout.transfers_left).toLocaleString("en")}; --report json lists all` : "")),
+      element("caption", {}, `Transfers of ${shown(name)}` + (those.length === 0 ? ": none" : "") + (layout.transfers_left ? `: ${transfers.length.toLocaleString("en")} of ${(transfers.length + layout.transfers_left).toLocaleString("en")}; --report json lists all` : "")),
       element("thead", {}, element("tr", {}, ...["source rank", "target rank", "elements of the tensor", "in the source's shard", "in the target's shard"].map((text) => element("th", {scope: "col"}, text)),
         element("th", {scope: "col", class: "number"}, "bytes"))), body);
     const stored = (shards, rank, box) => { const at = storedBox(shards, rank, box); return at === null || at.includes(null) ? "?" : boxText(at); };

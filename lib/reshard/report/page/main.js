@@ -9,7 +9,7 @@ function showHead() {
     element("div", {class: "mesh"}, summary.axes.length ? summary.axes.join(" × ") : "whole, one rank"),
     element("p", {class: "note"}, `${countText(summary.ranks, "rank")}, ${summary.format}, ${bytesText(summary.bytes)}`),
     ...Object.entries(views).map(([name, axes]) => element("p", {class: "note"}, `${name}: ${axes.join(" × ")}`)));
-  at("sides").append(side("Source", plan.source, plan.views.source), element("div", {class: "arrow", "aria-hidden": true}, "→"), side("Target", plan.target, plan.views.target));
+  at("sides").append(side("Source", plan.source, plan.views.source), element("div", {class: "arrow", "aria-hidden": "true"}, "→"), side("Target", plan.target, plan.views.target));
   const {totals, memory, estimate} = plan;
   const fact = (name, value, ...small) => at("facts").append(element("div", {}, element("dt", {}, name), element("dd", {}, value, ...small.map((text) => element("small", {}, text)))));
   fact("Moves", countText(totals.tensors, "tensor"), `in ${countText(totals.transfers, "transfer")}`);
@@ -117,7 +117,8 @@ function showTensors() {
   let waiting = null;
   at("query").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(() => showGroups(at("query").value.trim()), 120); });
   // A link to a tensor: plan.html#tensor=NAME
-  const wanted = location.hash.startsWith("#tensor=") ? decodeURIComponent(location.hash.slice(8)) : "";
+  let wanted = location.hash.startsWith("#tensor=") ? location.hash.slice(8) : "";
+  try { wanted = decodeURIComponent(wanted); } catch { /* a name with a % in it, written as it is */ }
   at("query").value = wanted;
   showGroups(wanted);
 }
@@ -126,7 +127,7 @@ function showRanks() {
   const most = plan.ranks.reduce((a, rank) => Math.max(a, rank[4]), 1);
   const body = element("tbody");
   at("rank-table").append(element("thead", {}, element("tr", {}, ...["rank", "coordinates", "file"].map((text) => element("th", {scope: "col"}, text)),
-    ...["tensors", "bytes"].map((text) => element("th", {scope: "col", class: "number"}, text)), element("th", {scope: "col"}, element("span", {"aria-hidden": true}, "")))), body);
+    ...["tensors", "bytes"].map((text) => element("th", {scope: "col", class: "number"}, text)), element("th", {scope: "col"}, element("span", {"aria-hidden": "true"}, "")))), body);
   listed(body, at("more-ranks"), plan.ranks, 32, ([rank, coordinates, file, tensors, bytes]) => {
     const bar = element("span", {class: "bar"});
     bar.style.width = `${(10 * bytes / most).toFixed(3)}rem`;

@@ -1,0 +1,213 @@
+"""What a person at a terminal gets: colour, drawings, help for a plan that does not fit, completion, and the example jobs."""
+
+import json
+import os
+import pathlib
+import pty
+import re
+import shutil
+import subprocess
+import unittest
+
+import schemas
+from support import BINARY, REPOSITORY, Case, command, environment, even, execute, iota
+
+COMMANDS = ("run", "plan", "inspect", "verify", "compare")
+COMPLETION = REPOSITORY / "apps" / "reshard" / "completion"
+EXAMPLES = REPOSITORY / "scripts" / "examples"
+
+
+class Colour(Case):
+    def on_a_terminal(self, *words, **variables):
+        """What a terminal receives; the command's exit code must be 0."""
+        master, slave = pty.openpty()
+        process = subprocess.Popen([str(word) for word in command(*words)], stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE,
+                                   env={**environment(), "TERM": "xterm", **variables})
+        os.close(slave)
+        received = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                part = b""
+            if not part:
+                break
+            received += part
+        os.close(master)
+        self.assertEqual((process.wait(timeout=60), process.stderr.read()), (0, b""))
+        process.stderr.close()
+        return received.decode().replace("\r\n", "\n")
+
+    def test_colour_is_for_terminals(self):
+        words = ("plan", self.tp_plan(0, 2, ("w", {"0": "tp"})), "--source", self.full({"w": iota(4)}))
+        plain = self.reshard(*words, env=environment(TERM="xterm"))
+        self.assert_exit(plain, 0)
+        self.assertNotIn("\x1b", plain.out)
+        self.assertTrue(any(line.startswith("plan ") for line in plain.out.splitlines()))
+        coloured = self.on_a_terminal(*words)
+        self.assertIn("\x1b[1mtensors\x1b[0m", coloured)
+        self.assertEqual(re.sub(r"\x1b\[[0-9]*m", "", coloured), plain.out)
+        for variables in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+            self.assertEqual(self.on_a_terminal(*words, **variables), plain.out)
+        self.assertEqual(self.on_a_terminal(*words, NO_COLOR=""), coloured)
+        self.assertNotIn("\x1b", self.on_a_terminal(*words, "--report", "json"))
+        self.on_a_terminal(*words, "--output", self.dir / "plan.txt")
+        self.assertEqual((self.dir / "plan.txt").read_text(), plain.out)
+
+    def test_80_columns_whatever_the_ranks(self):
+        words = ["python3", "-B", REPOSITORY / "scripts" / "make_report.py", self.dir / "moe", "--layers", "16", "--experts", "16"]
+        self.assert_exit(execute(words), 0)
+        for options in ((), ("--tensor", "**.q_proj.weight"), ("--tensor", "**experts.3.**")):
+            result = self.reshard("plan", self.dir / "moe" / "plan.yaml", "--source", self.dir / "moe" / "report.json", "--processes", "16", *options)
+            self.assert_exit(result, 0)
+            self.assertEqual([line for line in result.out.splitlines() if len(line) > 80], [])
+            self.assertLess(len(result.out.splitlines()), 150 if options else 60)
+
+    def test_a_tensor_that_was_asked_for_is_drawn(self):
+        source = self.ranks([{"w": part} for part in even(iota(8, 4), 0, 2)])
+        result = self.reshard("plan", self.tp_plan(2, 4, ("w", {"0": "tp"})), "--source", source, "--tensor", "w")
+        self.assert_exit(result, 0)
+        self.assertIn("4:8 |  1  |", result.out)
+        self.assertIn("6:8 |  3  |", result.out)
+        self.assertRegex(result.out, r"1 -> 3 +\[2:4, 0:4\] +\[0:2, 0:4\] +32 B")
+
+
+class Help(Case):
+    def test_unmatched_names_and_unused_rules_stand_side_by_side(self):
+        source = self.full({"model.layers.0.self_attn.q_proj.weight": iota(4, 2), "model.layers.0.mlp.gate.weight": iota(2), "other": iota(2)})
+        plan = self.tp_plan(0, 2, ("**.q_prj.weight", {"0": "tp"}), ("**.mlp", {"out": "tp"}, {"members": {"gates.weight": "out", "bias?": "out"}}))
+        result = self.reshard("plan", plan, "--source", source)
+        self.assert_exit(result, 4)
+        lines = result.err.splitlines()
+        unused = [line for line in lines if "E_RULE_UNUSED" in line]
+        self.assertEqual(len(unused), 2)
+        self.assertIn("nearest: 'model.layers.0.self_attn.q_proj.weight'", unused[0])
+        self.assertIn("nearest: 'model.layers.0.mlp.gate.weight'", unused[1])
+        unmatched = {re.search("tensor '(.*?)'", line)[1]: line for line in lines if "E_TENSOR_UNMATCHED" in line}
+        self.assertIn("nearest: tensors[0] '**.q_prj.weight'", unmatched["model.layers.0.self_attn.q_proj.weight"])
+        self.assertIn("nearest: tensors[1] '**.mlp.{gates.weight,bias}'", unmatched["model.layers.0.mlp.gate.weight"])
+        self.assertNotIn("nearest", unmatched["other"])
+
+    def test_a_plan_alone(self):
+        good = self.tp_plan(2, 4, ("w", {"0": "tp"}))
+        result = self.reshard("plan", good, "--check")
+        self.assert_exit(result, 0)
+        self.assertIn("well formed", result.out)
+        result = self.reshard("plan", good, "--check", "--report", "json")
+        self.assert_exit(result, 0)
+        self.assertEqual(result.json(), {"schema": "reshard.error", "version": 1, "errors": []})
+        result = self.reshard("plan", good)
+        self.assert_refused(result, 2, "E_USAGE", words=("--source", "--check"))
+        result = self.reshard("plan", self.tp_plan(2, 4, ("w", {"0": "tpp"}), ("v", {"0": {"axes": "tp", "units": 2}})), "--check")
+        self.assert_refused(result, 3, "E_AXIS_UNKNOWN", "E_SCHEMA", words=("the nearest is 'tp'", "did you mean 'unit'?"))
+
+
+class Completion(Case):
+    def options_of(self, name):
+        result = self.reshard(name, "--help")
+        self.assert_exit(result, 0)
+        return set(re.findall(r"^ +(?:-\w,)?(--[a-z-]+)", result.out, re.M))
+
+    def bash_offers(self, *words):
+        script = f'source "{COMPLETION / "reshard.bash"}"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _reshard; printf "%s\\n" "${{COMPREPLY[@]}}"'
+        result = execute(["bash", "-c", script, "bash", "reshard", *words], cwd=self.dir)
+        self.assert_exit(result, 0)
+        return set(result.out.split())
+
+    def test_bash_knows_every_command_and_option(self):
+        self.assertEqual(self.bash_offers(""), {*COMMANDS, "--help", "--version"})
+        for name in COMMANDS:
+            options = self.options_of(name)
+            self.assertGreaterEqual(len(options), 6)
+            self.assertEqual(self.bash_offers(name, "--"), options, name)
+        self.assertEqual(self.bash_offers("plan", "--report", ""), {"text", "json", "html"})
+        self.assertEqual(self.bash_offers("run", "--report", "j"), {"json"})
+        self.assertEqual(self.bash_offers("run", "--target-format", ""), {"hdf5", "safetensors"})
+        (self.dir / "plan.yaml").touch()
+        self.assertEqual(self.bash_offers("plan", "pl"), {"plan.yaml"})
+
+    def test_zsh_knows_every_command_and_option(self):
+        text = (COMPLETION / "_reshard").read_text()
+        self.assertEqual(set(re.findall(r"^    '(\w+):", text, re.M)), set(COMMANDS))
+        lists = {name: set(re.findall(r"'\*?(--[a-z-]+)\[", re.search(rf"^  {name}=\((.*?)^  \)", text, re.S | re.M)[1])) for name in ("common", "planning")}
+        for name in COMMANDS:
+            case = re.search(rf"^    {name}\)(.*?);;", text, re.S | re.M)[1]
+            offered = set(re.findall(r"'(--[a-z-]+)\[", case)).union(*(lists[key] for key in lists if f"${key}" in case))
+            self.assertEqual(offered, self.options_of(name), name)
+
+    @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
+    def test_zsh_reads_its_file(self):
+        self.assert_exit(execute(["zsh", "-n", COMPLETION / "_reshard"]), 0)
+
+    def test_installed_with_the_executable(self):
+        build = pathlib.Path(BINARY).resolve().parents[2]
+        if not (build / "cmake_install.cmake").exists():
+            self.skipTest("the executable does not lie in a build folder")
+        self.assert_exit(execute(["cmake", "--install", build, "--prefix", self.dir / "usr"]), 0)
+        self.assertEqual((self.dir / "usr/share/bash-completion/completions/reshard").read_bytes(), (COMPLETION / "reshard.bash").read_bytes())
+        self.assertEqual((self.dir / "usr/share/zsh/site-functions/_reshard").read_bytes(), (COMPLETION / "_reshard").read_bytes())
+        self.assertTrue(os.access(self.dir / "usr/bin/reshard", os.X_OK))
+
+    def test_choices_are_those_of_the_help(self):
+        result = self.reshard("plan", "--help")
+        for option, choices in (("--report", "json,html"), ("--target-format", "hdf5,safetensors")):
+            line = next(line for line in result.out.splitlines() if option in line)
+            self.assertIn(choices, line)
+
+
+class Examples(Case):
+    def programs(self):
+        """A folder with reshard, and launchers that run one process."""
+        folder = self.dir / "programs"
+        folder.mkdir()
+        (folder / "reshard").symlink_to(pathlib.Path(BINARY).resolve())
+        (folder / "srun").write_text('#!/bin/sh\nexec "$@"\n')
+        (folder / "mpirun").write_text('#!/bin/sh\n[ "$1" = -n ] && shift 2\nexec "$@"\n')
+        for name in ("srun", "mpirun"):
+            (folder / name).chmod(0o755)
+        return environment(PATH=os.pathsep.join([str(folder), os.environ["PATH"]]))
+
+    def arranged(self):
+        self.tp_plan(2, 4, ("w", {"0": "tp"})).rename(self.dir / "plan.yaml")
+        return self.ranks([{"w": part} for part in even(iota(8, 2), 0, 2)])
+
+    def reports(self, *names):
+        return [json.loads((self.dir / "reports" / name).read_text())["schema"] for name in names]
+
+    def test_slurm(self):
+        script = EXAMPLES / "reshard.slurm"
+        self.assert_exit(execute(["bash", "-n", script]), 0)
+        source, env = self.arranged(), {**self.programs(), "SLURM_JOB_ID": "7", "SLURM_NTASKS": "8", "SLURM_CPUS_PER_TASK": "2"}
+        words = ["bash", script, "plan.yaml", source, self.dir / "target", self.dir / "reports"]
+        for _ in range(2):  # a requeued job does nothing again
+            result = execute(words, cwd=self.dir, env=env)
+            self.assert_exit(result, 0)
+        self.assert_files(self.dir / "target", [{"w": part} for part in even(iota(8, 2), 0, 4)])
+        self.assertEqual(self.reports("7-plan.json", "7-run.json", "7-verify.json"), ["reshard.plan", "reshard.run", "reshard.verify"])
+        (source / "rank-00001.safetensors").unlink()
+        result = execute([*words[:4], self.dir / "other", self.dir / "reports"], cwd=self.dir, env=env)
+        self.assert_exit(result, 4)
+        self.assertEqual(self.reports("7-plan.json"), ["reshard.error"])
+        self.assertFalse((self.dir / "other").exists())
+        self.assert_exit(execute(words[:3], cwd=self.dir, env=env), 2)
+
+    @unittest.skipUnless(schemas.available, "yaml is not installed")
+    def test_github_actions(self):
+        workflow = schemas.plan_from((EXAMPLES / "github-actions.yaml").read_text())
+        self.assertEqual(set(workflow), {"name", "on", "jobs"})
+        job = workflow["jobs"]["convert"]
+        kept = next(step for step in job["steps"] if step.get("uses", "").startswith("actions/upload-artifact"))
+        self.assertEqual((kept["if"], kept["with"]["path"]), ("always()", "reports/"))
+        runs = [step["run"] for step in job["steps"] if "run" in step]
+        self.assertEqual(len(runs), 4)
+        source = self.arranged()
+        env = {**self.programs(), "PROCESSES": str(job["env"]["PROCESSES"]), "SOURCE": str(source), "TARGET": str(self.dir / "target")}
+        self.assertEqual(set(job["env"]), {"SOURCE", "TARGET", "PROCESSES"})
+        for run in runs:  # as the runner does: bash -e
+            self.assert_exit(execute(["bash", "-eo", "pipefail", "-c", run], cwd=self.dir, env=env), 0)
+        self.assert_files(self.dir / "target", [{"w": part} for part in even(iota(8, 2), 0, 4)])
+        self.assertEqual(self.reports("check.json", "plan.json", "run.json", "verify.json"), ["reshard.error", "reshard.plan", "reshard.run", "reshard.verify"])
+        self.assertIn("<!DOCTYPE html>", (self.dir / "reports" / "plan.html").read_text())
+        (source / "rank-00001.safetensors").unlink()
+        self.assert_exit(execute(["bash", "-eo", "pipefail", "-c", runs[1]], cwd=self.dir, env=env), 4)
+        self.assertEqual(self.reports("plan.json"), ["reshard.error"])
