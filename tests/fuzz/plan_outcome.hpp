@@ -33,11 +33,16 @@ inline std::string plan_outcome(std::string_view text, plan::Notation notation) 
 inline void check_plan(std::string_view text, plan::Notation notation) {
   const std::string outcome = plan_outcome(text, notation);
   Value document;
-  if (!accepts(Exit::kPlan, [&] { document = plan::read_document(text, notation, "p"); })) return;
+  try {
+    document = plan::read_document(text, notation, "p");
+  } catch (const Error&) {
+    note(false);
+    return;
+  }
   const std::string json = canonical_json(document);
   require(plan_outcome(json, plan::Notation::kJson) == outcome, "a plan's JSON form has the plan's outcome");
   require(plan_outcome(json, plan::Notation::kYaml) == outcome, "JSON is read as YAML with the same outcome");
-  if (!outcome.starts_with('{')) return;
+  if (!note(outcome.starts_with('{'))) return;
   require(plan_outcome(outcome, plan::Notation::kJson) == outcome, "a canonical form is its own canonical form");
 }
 

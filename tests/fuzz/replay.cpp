@@ -29,6 +29,9 @@ int main(int argc, char** argv) {
     const std::string bytes{std::istreambuf_iterator<char>(file), {}};
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size());
   }
-  std::printf("%zu inputs replayed\n", inputs.size());
-  return inputs.empty() ? 1 : 0;
+  const reshard::fuzz::Counts& counts = reshard::fuzz::counts;
+  std::printf("%zu inputs replayed, %d accepted, %d refused\n", inputs.size(), counts.accepted, counts.refused);
+  if (counts.accepted > 0 && counts.refused > 0) return 0;
+  std::printf("the corpus must have inputs that are accepted and inputs that are refused\n");
+  return 1;
 }

@@ -3,20 +3,18 @@
 // fail is a signal, a sanitizer's report, an exception other than reshard::Error, a refusal with another exit code than
 // the reader's contract names, or a broken property.
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "reshard/base/error.hpp"
 #include "reshard/base/file.hpp"
+#include "support/fast_directory.hpp"
 
 /// The interface of libFuzzer. `size` bytes; returns 0.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -36,45 +34,51 @@ inline void require(bool holds, std::string_view property) {
   std::abort();
 }
 
+/// How often a reader accepted and refused, over all inputs: a replay in which one of them never happens tests little.
+struct Counts {
+  int accepted = 0;
+  int refused = 0;
+};
+inline Counts counts;
+
+/// Notes the outcome and hands it on.
+inline bool note(bool accepted) {
+  ++(accepted ? counts.accepted : counts.refused);
+  return accepted;
+}
+
 /// Whether `read` accepts its input. A refusal must have this exit code, which a fault of ours (kInternal) never has.
 template <typename Read>
 bool accepts(Exit refusal, Read read) {
   try {
     read();
-    return true;
+    return note(true);
   } catch (const Error& error) {
     if (error.exit() != refusal) std::fprintf(stderr, "refused with exit %d: %s\n", int(error.exit()), error.what());
     require(error.exit() == refusal, "a refusal has the exit code of the reader's contract");
-    return false;
+    return note(false);
   }
 }
 
-/// A file in memory with these bytes, for readers that take a path. Consecutive ones have different paths, which other
-/// processes of this user can open too.
+/// A file with these bytes, for readers that take a path. Each has a path of its own.
 class InputFile {
  public:
   explicit InputFile(std::string_view bytes) {
+    static const test::FastDirectory directory;
     static int number = 0;
-    const int made = ::memfd_create("reshard-fuzz", MFD_CLOEXEC);
-    number = (number + 1) % 100;
-    descriptor_ = ::fcntl(made, F_DUPFD_CLOEXEC, 100 + number);
-    ::close(made);
-    const bool written =
-        descriptor_ >= 0 && ::pwrite(descriptor_, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size());
-    if (!written) {
-      std::perror("a file in memory");
-      std::exit(1);
-    }
-    path_ = fmt::format("/proc/{}/fd/{}", ::getpid(), descriptor_);
+    path_ = directory.path() / std::to_string(++number);
+    std::ofstream(path_, std::ios::binary).write(bytes.data(), std::ssize(bytes));
   }
-  ~InputFile() { ::close(descriptor_); }
+  ~InputFile() {
+    std::error_code ignored;
+    fs::remove(path_, ignored);
+  }
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   const fs::path& path() const { return path_; }
 
  private:
-  int descriptor_ = -1;
   fs::path path_;
 };
 
