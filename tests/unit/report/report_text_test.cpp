@@ -152,8 +152,8 @@ TEST_CASE("a run tells what was written where, how fast, and what was left") {
   source     tp=2 (2 ranks), hdf5, 320 B
   target     pp=2 tp=2, expert: ep=4 (4 ranks), safetensors, 384 B
   wrote      3 GiB in 1.5 s, 2 GiB/s; 320 B read, 160 B between processes
-  floor      0.125 s where storage does 2 GB/s each way, both at once: 8 % of the
-             time
+  floor      0.125 s where storage does 2 GB/s each way, both at once: 8 % of
+             the time
   processes  2
   transport  mpi: direct would read 4.00 times the source's bytes
   stages     read 0.5, pack 0.25, exchange 0.125, unpack 0, write 0.75, publish
