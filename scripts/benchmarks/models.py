@@ -64,7 +64,7 @@ class Experts:
 
 LLAMA = Dense(hidden=2048, heads=32, kv_heads=8, head_dim=64, ffn=8192, vocabulary=128256, layers=16)  # Llama-3.2-1B
 QWEN = Dense(hidden=2560, heads=32, kv_heads=8, head_dim=128, ffn=9728, vocabulary=151936, layers=36)  # Qwen3-4B
-MIXTURE = Experts(hidden=2048, ffn=768, experts=128, layers=48)  # Qwen3-30B-A3B
+MIXTURE = Experts(hidden=2048, ffn=768, experts=64, layers=48)  # Qwen3-30B-A3B, every second of its 128 experts
 
 # The same structure in kilobytes, to try the cases out.
 TINY_LLAMA = Dense(hidden=128, heads=16, kv_heads=8, head_dim=16, ffn=256, vocabulary=1024, layers=16)

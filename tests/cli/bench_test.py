@@ -36,7 +36,8 @@ class Bench(Case):
                     self.assertGreater(line["best_seconds"], 0)
                     if name != "launcher":
                         self.assertGreaterEqual(line["read_bytes"], line["source_bytes"])
-                        self.assertGreaterEqual(line["written_bytes"], line["target_bytes"] if name != "cp" else line["source_bytes"])
+                        # Padding may stay a hole, and a target may lack what every source rank repeats.
+                        self.assertGreaterEqual(line["written_bytes"], min(line["source_bytes"], line["target_bytes"]))
             self.assertIn(case.title, result.out)
         self.assertEqual(list(self.dir.iterdir()), [self.dir / "lines.json"])
 
