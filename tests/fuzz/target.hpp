@@ -14,7 +14,7 @@
 
 #include "reshard/base/error.hpp"
 #include "reshard/base/file.hpp"
-#include "support/fast_directory.hpp"
+#include "support/temporary_directory.hpp"
 
 /// The interface of libFuzzer. `size` bytes; returns 0.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -64,7 +64,7 @@ bool accepts(Exit refusal, Read read) {
 class InputFile {
  public:
   explicit InputFile(std::string_view bytes) {
-    static const test::FastDirectory directory;
+    static const test::TemporaryDirectory directory;
     static int number = 0;
     path_ = directory.path() / std::to_string(++number);
     std::ofstream(path_, std::ios::binary).write(bytes.data(), std::ssize(bytes));
