@@ -35,8 +35,10 @@ std::pair<std::string, std::int64_t> parse_set(const std::string& text) {
   usage_error(fmt::format("--set {}: expected name=value with a whole number, as in --set tp=4", text));
 }
 
-/// A terminal that shows colours, and a user who has not said no (https://no-color.org).
+/// A terminal that shows colours, and a user who has not said no (https://no-color.org). Open MPI gives its first
+/// process a terminal even where the job's output goes to a file.
 bool shows_colour() {
+  if (is_launched()) return false;
   const char* const no_colour = std::getenv("NO_COLOR");
   const char* const terminal = std::getenv("TERM");
   return isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0') && terminal != nullptr &&

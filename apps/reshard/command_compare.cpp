@@ -39,7 +39,11 @@ class CompareCommand : public Command {
     options.interrupted = catch_signals();
     options.log = log_of(common, first);
     if (!common.output.empty())
-      exchange::agreed(communicator, [&] { pipeline::check_output(common.output, {a_, b_}); });
+      exchange::agreed(communicator, [&] {
+        std::vector<fs::path> inputs = {a_, b_};
+        if (!plan_.empty()) inputs.emplace_back(plan_);
+        pipeline::check_output(common.output, inputs);
+      });
     const pipeline::Formats formats = known_formats();
     pipeline::CompareResult result;
     {

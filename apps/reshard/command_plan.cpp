@@ -60,9 +60,9 @@ class PlanCommand : public Command {
     list_for_report(listing);
     pipeline::LoadedPlan loaded = pipeline::load_plan(options);
     if (!common.output.empty()) {
-      std::vector<fs::path> checkpoints;
-      if (!check_) checkpoints.push_back(pipeline::source_path(loaded.plan, options));
-      pipeline::check_output(common.output, checkpoints);
+      std::vector<fs::path> inputs = {planning_.plan_file};
+      if (!check_) inputs.push_back(pipeline::source_path(loaded.plan, options));
+      pipeline::check_output(common.output, inputs);
     }
     const pipeline::Formats formats = known_formats();
     if (check_) {

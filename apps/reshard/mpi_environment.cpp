@@ -13,13 +13,13 @@ namespace {
 /// Variables that launchers set for the processes they start: Open MPI, MPICH's hydra and Slurm's PMI, PMIx.
 constexpr std::array kLauncherVariables = {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"};
 
+}  // namespace
+
 bool is_launched() {
   for (const char* variable : kLauncherVariables)
     if (std::getenv(variable) != nullptr) return true;
   return false;
 }
-
-}  // namespace
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   if (!is_launched()) {

@@ -8,9 +8,12 @@
 
 namespace reshard::app {
 
+/// Whether a launcher (mpirun, srun through PMI) has started this process.
+bool is_launched();
+
 class MpiEnvironment {
  public:
-  /// Initialises MPI where a launcher (mpirun, srun through PMI) has started this process.
+  /// Initialises MPI where is_launched.
   MpiEnvironment(int& argc, char**& argv);
   ~MpiEnvironment();
   MpiEnvironment(const MpiEnvironment&) = delete;

@@ -139,6 +139,37 @@ class Places(Case):
         self.assert_files(self.dir / "target", [{"w": s} for s in even(iota(4), 0, 2)])
 
 
+class PlanFile(Case):
+    """The plan is an input: nothing that a command writes takes its place."""
+
+    def setUp(self):
+        super().setUp()
+        self.source = self.full({"w": iota(4)})
+        self.folder = self.dir / "folder"
+        self.folder.mkdir()
+        self.plan_file = self.folder / "plan.json"
+        shutil.copy(self.tp_plan(0, 2, ("w", {"0": "tp"})), self.plan_file)
+        self.before = snapshot(self.folder)
+
+    def refused(self, *words):
+        result = self.reshard(*words)
+        self.assert_exit(result, 2)
+        self.assert_error_lines(result, "E_USAGE")
+        self.assertIn("plan.json", result.err)
+        self.assertEqual(snapshot(self.folder), self.before)
+
+    def test_in_the_target(self):
+        self.refused("run", self.plan_file, "--source", self.source, "--target", self.folder, "--overwrite")
+
+    def test_as_output(self):
+        run = ("run", self.plan_file, "--source", self.source, "--target", self.dir / "target")
+        self.refused(*run, "--output", self.plan_file)
+        self.refused("plan", self.plan_file, "--source", self.source, "--report", "json", "--output", self.plan_file)
+        self.refused("plan", self.plan_file, "--check", "--report", "json", "--output", self.plan_file)
+        self.assert_exit(self.reshard(*run), 0)
+        self.refused("compare", self.source, self.dir / "target", "--plan", self.plan_file, "--output", self.plan_file)
+
+
 class Partial(Case):
     """A staging directory that an earlier run left."""
 

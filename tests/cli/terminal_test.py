@@ -54,6 +54,14 @@ class Colour(Case):
         self.on_a_terminal(*words, "--output", self.dir / "plan.txt")
         self.assertEqual((self.dir / "plan.txt").read_text(), plain.out)
 
+    def test_a_launcher_s_terminal_shows_none(self):
+        """A launcher may give its first process a terminal although the job's own output goes to a file."""
+        words = ("plan", self.tp_plan(0, 2, ("w", {"0": "tp"})), "--source", self.full({"w": iota(4)}))
+        result = self.reshard(*words, np=2, env=environment(TERM="xterm"))
+        self.assert_exit(result, 0)
+        self.assertIn("tensors", result.out)
+        self.assertNotIn("\x1b", result.out)
+
     def test_80_columns_whatever_the_ranks(self):
         words = ["python3", "-B", REPOSITORY / "scripts" / "make_report.py", self.dir / "moe", "--layers", "16", "--experts", "16"]
         self.assert_exit(execute(words), 0)

@@ -44,6 +44,7 @@ class InspectReader : DocumentReader {
     if (const Value& global = require(entry, "global_shape", tensor.name); !global.is_null())
       tensor.global_shape = shape(global, "global_shape", tensor.name);
     for (const Value& run : list(entry, "stored", tensor.name).array()) read_run(run, tensor);
+    if (tensor.stored.empty()) refuse(tensor.name, "'stored' is empty, expected the shape on at least one rank");
     out_.tensors.push_back(std::move(tensor));
   }
 

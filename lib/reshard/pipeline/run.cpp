@@ -237,9 +237,10 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   agreed(communicator, [&] {
     check_same_plan(communicator, prepared.plan_digest);
     for (const std::string& name : prepared.source.file_names()) staging->check_outside(prepared.source.root() / name);
+    staging->check_outside(options.prepare.plan_file);
     if (options.output) {
       staging->check_outside(*options.output);
-      check_output(*options.output, {prepared.source.root()});
+      check_output(*options.output, {options.prepare.plan_file, prepared.source.root()});
     }
   });
 

@@ -294,15 +294,16 @@ void Staging::check_outside(const fs::path& file) const {
              fmt::format("lies in {}, which a run replaces; choose another target", ours.string()));
 }
 
-void check_output(const fs::path& output, const std::vector<fs::path>& checkpoints) {
+void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
   const fs::path place = resolved(output);
   std::error_code error;
   if (!fs::is_directory(place.parent_path(), error))
     refuse(ErrorCode::kUsage, output, "cannot be written: there is no such folder");
-  for (const fs::path& checkpoint : checkpoints)
-    if (is_inside(place, resolved(checkpoint)))
+  for (const fs::path& input : inputs)
+    if (const fs::path read = resolved(input); is_inside(place, read))
       refuse(ErrorCode::kUsage, output,
-             fmt::format("lies in the checkpoint {}, which is only read", checkpoint.string()));
+             place == read ? std::string("is an input of this command, which is only read")
+                           : fmt::format("lies in the checkpoint {}, which is only read", input.string()));
 }
 
 void write_manifest(const fs::path& directory, std::string_view text) {

@@ -14,6 +14,7 @@ namespace reshard::plan {
 namespace {
 
 constexpr std::size_t kMaxBytes = 4096;
+constexpr std::size_t kMostComponentBytes = 255;  // of every common file system; counted as written, fields included
 constexpr std::string_view kExample = "write {rank}, {rank:05} or an axis, as in 'rank-{rank:05}.h5'";
 
 [[noreturn]] void refuse(std::string_view text, std::string_view message) {
@@ -29,6 +30,9 @@ void check_path(std::string_view text) {
     const std::size_t end = std::min(text.find('/', begin), text.size());
     const std::string_view component = text.substr(begin, end - begin);
     if (component.empty()) refuse(text, "has an empty path component");
+    if (component.size() > kMostComponentBytes)
+      refuse(text.substr(0, 64), fmt::format("... has a path component of {} bytes; file systems take at most {}",
+                                             component.size(), kMostComponentBytes));
     if (component == "." || component == "..") refuse(text, fmt::format("has the path component '{}'", component));
     begin = end + 1;
   }

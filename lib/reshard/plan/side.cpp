@@ -23,8 +23,8 @@ constexpr std::size_t kMaxAxes = 64;
 /// A rank costs some hundred bytes for every way in which tensors are cut.
 constexpr Index kMaxRanks = Index{1} << 20;
 
-/// Names of files that a target has anyway: its manifest and the journal of its staging directory.
-constexpr std::string_view kReservedFiles[] = {"reshard.json", "journal"};
+/// Names of files that a target has anyway: its manifest, the journal of its staging directory, the index of a set.
+constexpr std::string_view kReservedFiles[] = {"reshard.json", "journal", "model.safetensors.index.json"};
 
 bool is_axis_name(std::string_view text) {
   const auto lower = [](char c) { return c >= 'a' && c <= 'z'; };

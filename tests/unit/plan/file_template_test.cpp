@@ -60,6 +60,8 @@ TEST_CASE("a bad template is refused with what is legal") {
   CHECK(refusal("a//b").find("empty path component") != std::string::npos);
   CHECK(refusal("a/").find("empty path component") != std::string::npos);
   CHECK(refusal("").find("is empty") != std::string::npos);
+  CHECK(refusal(std::string(256, 'x')).find("a path component of 256 bytes") != std::string::npos);
+  CHECK(refusal("a/" + std::string(300, 'x') + "/b.h5").find("a path component of 300 bytes") != std::string::npos);
   CHECK(refusal("a\nb").find("control character") != std::string::npos);
   for (const std::string text : {"{rank", "rank}", "{{rank}}", "{}", "{rank:5}", "{rank:}", "{rank:00}", "{rank:0x}",
                                  "{rank:020}", "{rank:d}", "{TP}"}) {

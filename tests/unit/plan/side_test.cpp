@@ -123,6 +123,7 @@ TEST_CASE("a file template names fields of its own side and stays inside its dir
   CHECK(target_refusal("{axes: [tp=2], files: \"../r{tp}.h5\"}") == "E_SCHEMA p:2:31");
   CHECK(target_refusal("{axes: [tp=2], files: 3}") == "E_SCHEMA p:2:31");
   CHECK(target_refusal("{files: reshard.json}") == "E_SCHEMA p:2:17");
+  CHECK(target_refusal("{files: model.safetensors.index.json}") == "E_SCHEMA p:2:17");
   CHECK(target_refusal("{format: dcp}") == "E_SCHEMA p:2:18");
   CHECK(target_refusal("{axis: [tp=2]}") == "E_SCHEMA p:2:10");
   CHECK(target_refusal("tp=2") == "E_SCHEMA p:2:9");

@@ -11,7 +11,7 @@ function heatMap(traffic, sources, targets) {
   const cell = Math.max(4, Math.min(26, Math.floor(660 / Math.max(rows, columns))));
   const readout = element("p", {class: "readout", role: "status"}, "Point at a cell, or move over the map with the arrow keys.");
   const cells = traffic.bytes.map(() => []);
-  const svg = drawn("svg", {class: "heat-map", tabindex: 0, role: "img", width: columns * cell + 66, viewBox: `-56 -30 ${columns * cell + 66} ${rows * cell + 36}`,
+  const svg = drawn("svg", {class: "heat-map", tabindex: 0, role: "img", width: columns * cell + 66, viewBox: `-56 -30 ${columns * cell + 66} ${Math.max(rows * cell, 64) + 36}`,
                             "aria-label": "Heat map of traffic: source ranks down, target ranks across; arrow keys read single cells"});
   traffic.bytes.forEach((row, r) => row.forEach((bytes, c) => {
     if (bytes === 0) return;
