@@ -278,6 +278,15 @@ TEST_CASE("an axis that falls back is ignored on every rank, decided from the tr
   CHECK(lay_out({12, 4}, tensor, mesh).fallen_back.empty());
 }
 
+TEST_CASE("an axis that fell back keeps its name, over one coordinate") {
+  DimCut dim = cut("tp", 3, [](Level& l) { l.fallback = Fallback::kReplicate; });
+  std::vector<std::string> fallen_back;
+  CHECK(!resolve_fallbacks(dim, 10, fallen_back));
+  REQUIRE(dim.levels.size() == 1);
+  CHECK(dim.levels[0].axis == "tp");
+  CHECK(dim.levels[0].axis_size == 1);
+}
+
 TEST_CASE("an inner axis falls back for all coordinates where one of its lines cannot be cut") {
   DimCut dim = cut("tp", 2, [](Level& l) { l.split = Split::kBalanced; });
   dim.levels.push_back(axis("gtp", 2));
