@@ -186,6 +186,17 @@ class InspectReport(Case):
             "tensors": [{"name": "s", "dtype": "f32", "stored": [[[], [0, 0]]], "global_shape": None},
                         {"name": "w", "dtype": "bf16", "stored": [[[4, 2], [0, 0]]], "global_shape": None}], "warnings": []})
 
+    def test_a_report_as_source_whose_tensor_is_stored_nowhere(self):
+        report = self.reshard("inspect", self.full({"w": iota(4, 2)}), "--report", "json").json()
+        report["tensors"][0]["stored"] = []
+        (self.dir / "report.json").write_text(json.dumps(report))
+        for shape in (None, [4, 2]):
+            report["tensors"][0]["global_shape"] = shape
+            result = self.reshard("plan", self.tp_plan(0, 2, ("w", {"0": "tp"})), "--source", self.dir / "report.json")
+            self.assert_exit(result, 4)
+            self.assert_error_lines(result, "E_FORMAT")
+            self.assertIn("'stored' is empty", result.err)
+
     def test_rank_files_with_runs_of_equal_shapes(self):
         source = self.ranks([{"w": iota(3)}, {"w": iota(3)}, {"w": iota(3)}, {"w": iota(1), "last": iota(2)}])
         for np in (1, 2):
