@@ -1,5 +1,7 @@
 """JSON reports of `plan`, `inspect` and `run`: whole documents for small cases."""
 
+import json
+
 from support import Case, even, iota, noise, snapshot
 
 
