@@ -373,6 +373,21 @@ class Finished(Ended):
         self.assert_exit(text, 0)
         self.assertIn("finished already", text.out)
 
+    def test_a_finished_target_that_lost_a_file_is_not_finished(self):
+        self.assert_exit(self.go(), 0)
+        whole = snapshot(self.target)
+        name = sorted(path.name for path in self.target.iterdir() if path.suffix == ".safetensors")[0]
+        for spoil in (lambda file: file.unlink(), lambda file: os.truncate(file, 8)):
+            spoil(self.target / name)
+            spoiled = snapshot(self.target)
+            result = self.go("--resume")
+            self.assert_exit(result, 2)
+            self.assert_error_lines(result, "E_EXISTS")
+            self.assertIn(name, result.err)
+            self.assertEqual(snapshot(self.target), spoiled)
+            self.assert_exit(self.go("--resume", "--overwrite"), 0)
+            self.assertEqual(snapshot(self.target), whole)
+
     def test_another_target_is_in_the_way(self):
         other = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "**"}]}, "other.json")
         self.assert_exit(self.go(plan=other), 0)

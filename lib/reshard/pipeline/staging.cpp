@@ -98,6 +98,18 @@ std::optional<std::string> finished_digest(const fs::path& directory) {
   }
 }
 
+/// A file of a finished target that is not there, or not of the manifest's size; empty where there is none.
+std::string wrong_size(const fs::path& directory) {
+  for (const auto& [name, file] : read_manifest(directory / kManifestName).file_list) {
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(directory / name, error);
+    if (error) return fmt::format("{} is not there", name);
+    if (bytes != static_cast<std::uintmax_t>(file.bytes))
+      return fmt::format("{} has {} bytes, expected {}", name, bytes, file.bytes);
+  }
+  return {};
+}
+
 /// The folders of files, as paths relative to the staging directory; one before those in it.
 std::set<fs::path> folders_of(const std::vector<std::string>& files) {
   std::set<fs::path> out;
@@ -180,7 +192,13 @@ Start Staging::claim(const std::string& plan_digest) {
 Start Staging::claim_target(const std::string& plan_digest) const {
   if (!target_exists_ || !options_.resume) return Start::kNothing;
   const std::optional<std::string> digest = finished_digest(target_);
-  if (digest == plan_digest) return Start::kFinished;
+  if (digest == plan_digest) {
+    const std::string wrong = wrong_size(target_);
+    if (wrong.empty()) return Start::kFinished;
+    if (!options_.overwrite)
+      refuse(ErrorCode::kExists, target_,
+             fmt::format("is a finished target by its manifest, but {}; --overwrite writes it again", wrong));
+  }
   if (options_.overwrite) return Start::kNothing;
   if (digest) refuse_plan(target_, "is a finished target", *digest, plan_digest, "--overwrite replaces it");
   refuse(ErrorCode::kExists, target_, "exists, is not empty and is no finished target; --overwrite replaces it");
