@@ -68,26 +68,6 @@ void share_sizes(Rule& rule, const Node& node, Faults& faults) {
     }
 }
 
-bool is_padded(const layout::DimCut& cut) {
-  return cut.pad_total || std::any_of(cut.levels.begin(), cut.levels.end(),
-                                      [](const layout::Level& level) { return level.pad_to || level.pad_rows; });
-}
-
-/// `fill` says what padding holds: of a dim that neither side pads it says nothing.
-void check_fill(const Rule& rule, const Node& node, Faults& faults) {
-  for (const auto* side : {&rule.source.shard, &rule.target.shard})
-    for (const DimRule& dim : *side) {
-      const auto pads = [&](const DimRule& other) { return other.dim == dim.dim && is_padded(other.cut); };
-      if (dim.cut.fill == layout::Fill::kZero ||
-          std::any_of(rule.source.shard.begin(), rule.source.shard.end(), pads) ||
-          std::any_of(rule.target.shard.begin(), rule.target.shard.end(), pads))
-        continue;
-      faults.add(ErrorCode::kSchema, node,
-                 fmt::format("dim {}: 'fill' belongs to 'pad_to', 'pad_rows' or 'pad_total'", dim.dim));
-      return;
-    }
-}
-
 /// The length of a dim that the plan alone tells. Boundaries in a tensor are not known before the source is read.
 std::optional<layout::Index> told_length(const layout::DimCut& cut) {
   for (const layout::Level& level : cut.levels)
@@ -194,7 +174,6 @@ Rule read_rule(const Node& node, std::size_t number, const RuleScope& scope, Fau
   check_members_agree(rule, node, faults);
   share_sizes(rule, node, faults);
   if (!rule.drop) {
-    check_fill(rule, node, faults);
     check_told_lengths(rule.source, "source", node, faults);
     check_told_lengths(rule.target, "target", node, faults);
   }

@@ -197,8 +197,6 @@ TEST_CASE("the cut of a dim refuses what it cannot mean") {
       {R"j({"axes": "tp", "segments": [{"size": 4, "stride": 4}]})j", "E_SCHEMA p:3:71"},
       {R"j({"axes": "tp", "segments": [{"size": 4, "fallback": "no"}]})j", "E_SCHEMA p:3:83"},
       {R"j({"axes": "tp", "segments": [9223372036854775807, 1]})j", "E_OVERFLOW p:3:58"},
-      {R"j({"axes": "tp", "fill": "last"})j", "E_SCHEMA p:3:1"},
-      {R"j({"axes": "tp", "fill": "last", "pad_to": 2})j", "read"},
       {R"j({"axes": "tp", "split": [9223372036854775807, 1]})j", "E_OVERFLOW p:3:55"},
       {R"j({"axes": "tp", "segments": [4, 4], "size": 9})j", "E_SEGMENT_SUM p:3:58"},
       {R"j({"axes": "tp", "segments": [4, 4], "stride": 2})j", "E_SCHEMA p:3:76"},
