@@ -305,6 +305,17 @@ TEST_CASE("malformed options never fall back") {
   CHECK(refusal([&] { lay_out({10}, {{wrong}, {}}, Mesh({{"tp", 2}})); }).rfind("E_SEGMENT_SUM: dim 0: ", 0) == 0);
 }
 
+TEST_CASE("shares are for one size of the axis: no other is offered") {
+  const std::string refused = refusal(cut("dp", 2,
+                                          [](Level& l) {
+                                            l.split = Split::kShares;
+                                            l.shares = {1, 2};
+                                          }),
+                                      4);
+  CHECK(refused.rfind("E_INDIVISIBLE: ", 0) == 0);
+  CHECK(refused.find("legal sizes") == std::string::npos);
+}
+
 TEST_CASE("faults of all dims are reported together") {
   const TensorCut tensor{{cut("tp", 2), cut("dp", 2, [](Level& l) { l.stride = 3; })}, {}};
   try {

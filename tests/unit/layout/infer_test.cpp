@@ -143,6 +143,12 @@ TEST_CASE("ranks without the tensor tell nothing, and a part that nobody stores 
           infer_length(cut("tp", 2, [](Level& l) { l.split = Split::kBalanced; }), mesh,
                        std::vector<Index>{4, kAbsent, kAbsent, kAbsent}, {});
         }).rfind("E_MISSING: ", 0) == 0);
+  // Behind an even outer axis too: what nobody stores is not taken from the other coordinate.
+  DimCut nested = cut("pp", 2);
+  nested.levels.push_back(axis("tp", 2));
+  CHECK(refusal([&] {
+          infer_length(nested, mesh, std::vector<Index>{4, 4, kAbsent, kAbsent}, {});
+        }).rfind("E_MISSING: ", 0) == 0);
 }
 
 TEST_CASE("a whole shape is inferred dim by dim, absent ranks left out") {

@@ -23,6 +23,14 @@ tensors:
   CHECK(target_shards(plan, "b.w") == Shards{"[0-2]", "[2-4]"});
 }
 
+TEST_CASE("tensors of one shape under one rule share their layouts") {
+  const auto source = catalog(1, {everywhere("a", 1, {4}), everywhere("b", 1, {4}), everywhere("c", 1, {8})});
+  const BoundPlan plan =
+      bound("{reshard: 1, source: {}, target: {axes: [tp=2]}, tensors: [{match: \"*\", shard: {0: tp}}]}", source);
+  CHECK(plan.layouts.size() == 2);
+  CHECK(tensor(plan, "a").layout == tensor(plan, "b").layout);
+}
+
 TEST_CASE("missing and unexpected tensors are reported together") {
   const auto source = catalog(1, {everywhere("a", 1, {2}), everywhere("b", 1, {2}), everywhere("d", 1, {2})});
   CHECK(

@@ -155,11 +155,19 @@ TEST_CASE("a cover counts holes and overlaps exactly and never by projection") {
   CHECK(cover({2, 2}, std::vector<Box>{box(0, 2, 0, 1), box(0, 1, 0, 2)}) == Cover{1, 1, {1, 1}, {0, 0}});
   CHECK(cover({2, 2}, std::vector<Box>{box(0, 2, 0, 2), box(0, 2, 0, 2)}) == Cover{0, 0, {}, {}});
   CHECK(cover({3, 5}, std::vector<Box>{box(1, 2, 1, 4), box(0, 3, 2, 3)}) == Cover{10, 1, {0, 0}, {1, 2}});
+  // A box of nothing covers nothing, wherever it lies.
+  CHECK(cover({2, 4}, std::vector<Box>{box(0, 2, 0, 4), box(0, 2, 2, 2), box(1, 1, 0, 4)}) == Cover{0, 0, {}, {}});
   CHECK(cover({0, 5}, std::vector<Box>{}) == Cover{});
   CHECK(cover({}, std::vector<Box>{}) == Cover{1, 0, {}, {}});
   CHECK(refusal([&] {
           cover({2, 2}, std::vector<Box>{box(0, 3, 0, 1)});
         }) == "E_COVERAGE: a box holds 0:3 of dim 0, which has length 2");
+  CHECK(cut_text::refusal([&] {
+          cover({4, 4}, std::vector<Box>{box(0, 4, 3, 2)});
+        }) == "E_COVERAGE: a box holds 3:2 of dim 1, which has length 4");
+  CHECK(cut_text::refusal([&] {
+          cover({4, 4}, std::vector<Box>{box(0, 4, -1, 2)});
+        }) == "E_COVERAGE: a box holds -1:2 of dim 1, which has length 4");
 }
 
 TEST_CASE("equal boxes among transfers are no replicas: written twice") {
