@@ -59,6 +59,7 @@ class Outside:
     beforehand: bool = False   # done before the run begins
     most_processes: int = 4
     needs_old_target: bool = False
+    library_ends: bool = False  # the launcher is gone: the MPI library ends the processes, with codes of its own
 
 
 def signal_one(number):
@@ -106,9 +107,9 @@ def limit_file_size(trial):
 END = (128 + signal.SIGTERM,)
 OUTSIDE = [
     Outside("SIGKILL of one process", signal_one(signal.SIGKILL), KILLED), Outside("SIGKILL of one process, moving", signal_one(signal.SIGKILL), KILLED, stopped=False),
-    Outside("SIGKILL of all processes", signal_all(signal.SIGKILL), KILLED), Outside("SIGKILL of the launcher", signal_launcher(signal.SIGKILL), KILLED),
+    Outside("SIGKILL of all processes", signal_all(signal.SIGKILL), KILLED), Outside("SIGKILL of the launcher", signal_launcher(signal.SIGKILL), KILLED, library_ends=True),
     Outside("SIGTERM of one process", signal_one(signal.SIGTERM), END), Outside("SIGTERM of all processes", signal_all(signal.SIGTERM), END),
-    Outside("SIGTERM of the launcher", signal_launcher(signal.SIGTERM), KILLED), Outside("SIGINT of one process", signal_one(signal.SIGINT), (128 + signal.SIGINT,)),
+    Outside("SIGTERM of the launcher", signal_launcher(signal.SIGTERM), KILLED, library_ends=True), Outside("SIGINT of one process", signal_one(signal.SIGINT), (128 + signal.SIGINT,)),
     Outside("staging directory vanishes", remove_staging, (IO,)), Outside("folder of the target vanishes", remove_disk, (IO,)),
     Outside("source becomes shorter", shorten_source, (IO,)), Outside("disk full", fill_disk, (IO,), beforehand=True),
     Outside("file size limit", limit_file_size, (IO,), beforehand=True, most_processes=1),
