@@ -14,6 +14,7 @@
 #include "reshard/pipeline/records.hpp"
 #include "reshard/pipeline/shared_files.hpp"
 #include "reshard/planner/binding_dtype.hpp"
+#include "reshard/planner/holding_text.hpp"
 #include "reshard/planner/readers.hpp"
 #include "reshard/planner/transfers.hpp"
 
@@ -259,10 +260,15 @@ BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const 
   if (report && !options.allow_report)
     throw Error(Issue{ErrorCode::kUsage, path.string(), "",
                       "is a JSON file, not a checkpoint; `reshard plan` alone takes a report of `reshard inspect`"});
+  Holdings holdings;  // a manifest may cut otherwise than rules that say nothing of the source
+  if (!loaded.manifest)
+    holdings = [&](planner::Index rank, const planner::SourceCatalog& others) {
+      return planner::holding_text(plan, rank, others);
+    };
   SourceCheckpoint source = report
                                 ? SourceCheckpoint::of_report(path, files, formats)
                                 : SourceCheckpoint::open(path, files, formats, options.allow_external, options.threads,
-                                                         loaded.manifest ? &*loaded.manifest : nullptr);
+                                                         loaded.manifest ? &*loaded.manifest : nullptr, holdings);
   options.log(fmt::format("{}: {} tensors on {} ranks in {} files", path.string(), source.catalog().tensors.size(),
                           source.catalog().ranks, source.file_names().size()));
   planner::BoundPlan bound = planner::bind(plan, source.catalog(), [&](const planner::SourceTensor& tensor) {
