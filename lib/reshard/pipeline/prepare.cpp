@@ -277,6 +277,8 @@ BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const 
                         "a report holds no values: give the checkpoint, or the cumulative lengths in the plan"});
     return read_numbers(source, options.allow_external, tensor);
   });
+  // Last, since what is wrong inside a file says more than its size.
+  if (loaded.manifest) source.check_file_list(files, *loaded.manifest);
   check_shared_files(bound, &planner::LayoutPair::source, "source", source.file_of_rank(), source.file_names());
   options.log(fmt::format("{} tensors of the target, cut in {} ways", bound.tensors.size(), bound.layouts.size()));
   std::map<std::string, std::uint64_t> digests;

@@ -44,6 +44,10 @@ class SourceCheckpoint {
   /// format is none of `formats`).
   static SourceCheckpoint of_report(const fs::path& report, const plan::Side& side, const Formats& formats);
 
+  /// The files are those that the source's manifest lists. `side`: that of open(). Errors (all, exit 4): kFormat of a
+  /// file that is not listed, kDigest of one of another size.
+  void check_file_list(const plan::Side& side, const Manifest& manifest) const;
+
   const planner::SourceCatalog& catalog() const { return catalog_; }
   const format::FileFormat& format() const { return *format_; }
   /// Files by name relative to the checkpoint's directory, in the order of SourceLocation::file.

@@ -256,4 +256,24 @@ void SourceCheckpoint::refuse_missing(const plan::Side& side, const format::Read
   issues.throw_if_any(Exit::kCheckpoint);
 }
 
+void SourceCheckpoint::check_file_list(const plan::Side& side, const Manifest& manifest) const {
+  IssueList issues;
+  for (const std::string& name : names_) {
+    const auto listed = manifest.file_list.find(name);
+    if (listed == manifest.file_list.end()) {
+      // A plan may name files otherwise, as after they were renamed.
+      if (side.files == manifest.side.files)
+        issues.add({ErrorCode::kFormat, manifest.path.string(), "",
+                    fmt::format("'file_list' lacks {}, which its mesh and 'files' call for", name)});
+      continue;
+    }
+    const std::int64_t bytes = File::open_to_read(root_ / name).size();
+    if (bytes != listed->second.bytes)
+      issues.add({ErrorCode::kDigest, (root_ / name).string(), "",
+                  fmt::format("has {} bytes, {} says {}: the file is not the one that was written", bytes,
+                              manifest.path.filename().string(), listed->second.bytes)});
+  }
+  issues.throw_if_any(Exit::kCheckpoint);
+}
+
 }  // namespace reshard::pipeline
