@@ -142,6 +142,17 @@ class PlanReport(Case):
         broken.write_text(json.dumps({**json.loads(report.read_text()), "axes": ["dp=1", "tp=2"]}))
         self.assert_exit(self.reshard("plan", self.tp_plan(2, 4, ("w", {"0": "tp"}), ("n", None)), "--source", broken), 0)
 
+    def test_replicas_of_a_target_are_written_by_one_process(self):
+        """Ranks 0 and 2 hold the same half: where one process writes both, it reads that half and nothing is exchanged."""
+        report = {"schema": "reshard.inspect", "version": 1, "format": "safetensors", "ranks": 1, "axes": None, "files": "model.safetensors", "bytes": 1 << 26,
+                  "tensors": [{"name": "w", "dtype": "f32", "stored": [[[4096, 4096], [0, 0]]], "global_shape": None}], "warnings": []}
+        (self.dir / "inspect.json").write_text(json.dumps(report))
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["dp=2", "tp=2"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]})
+        told = self.report(plan, self.dir / "inspect.json", "--processes", "2", "--transport", "mpi")
+        self.assertEqual((told["totals"]["bytes_read"], told["totals"]["bytes_exchanged"]), (1 << 26, 0))
+        direct = self.report(plan, self.dir / "inspect.json", "--processes", "2", "--transport", "direct")
+        self.assertEqual(direct["totals"]["bytes_read"], 1 << 26)
+
     def refuse_plan(self, plan, source, code, *codes, words=()):
         result = self.reshard("plan", plan, "--source", source)
         self.assert_exit(result, code)

@@ -298,7 +298,7 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
   options.log("every element of the target is written exactly once");
   prepared->target =
       plan_target_files(prepared->plan.target, prepared->bound, *target_format, prepared->source.metadata());
-  prepared->map = std::make_unique<planner::TargetMap>(prepared->target.map(options.processes));
+  prepared->map = std::make_unique<planner::TargetMap>(prepared->target.map(prepared->bound, options.processes));
   choose_transport(*prepared, options);
   options.log(fmt::format("{} files to write, transport {}: {}", prepared->target.files.size(),
                           name(prepared->transport.transport), prepared->transport.why));

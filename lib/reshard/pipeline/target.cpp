@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "reshard/base/checked.hpp"
@@ -11,6 +12,7 @@
 #include "reshard/pipeline/journal.hpp"
 #include "reshard/pipeline/shared_files.hpp"
 #include "reshard/plan/rank_files.hpp"
+#include "reshard/planner/file_order.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -108,7 +110,7 @@ std::int64_t TargetFiles::tensor_bytes() const {
   return out;
 }
 
-planner::TargetMap TargetFiles::map(int processes) const {
+planner::TargetMap TargetFiles::map(const planner::BoundPlan& bound, int processes) const {
   std::vector<std::vector<planner::TensorOffset>> offsets;
   for (const FileClass& file_class : classes) {
     std::vector<planner::TensorOffset>& all = offsets.emplace_back();
@@ -122,8 +124,11 @@ planner::TargetMap TargetFiles::map(int processes) const {
     bytes.push_back(classes[file.file_class].layout.bytes);
     classes_of_files.push_back(file.file_class);
   }
+  std::vector<std::size_t> order(files.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (part_of_tensor.empty()) order = planner::file_order(bound, file_of_rank, bytes, processes);
   return planner::TargetMap(file_of_rank, part_of_tensor, std::move(bytes), std::move(classes_of_files),
-                            std::move(offsets), processes);
+                            std::move(offsets), order, processes);
 }
 
 TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& bound, const format::FileFormat& format,
