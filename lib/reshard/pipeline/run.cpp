@@ -286,7 +286,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   if (options.check_replicas) peak_bytes = check_replicas(job);
   agreed(communicator, [&] {
     enter(Phase::kStage, options.hooks);
-    if (first) staging->create(names);
+    if (first) staging->create(prepared.plan_digest, names);
   });
   agreed(communicator, [&] { staging->join(); });
   if (result.start == Start::kContinue) {
@@ -296,7 +296,6 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   } else {
     agreed(communicator, [&] {
       enter(Phase::kCreate, options.hooks);
-      if (first) replace_journals(staging->directory(), journaled, {});
       create_files(job, prepared.target, staging->directory());
     });
   }
