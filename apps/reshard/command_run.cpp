@@ -28,8 +28,10 @@ class RunCommand : public Command {
     parser_->add_flag("--resume", staging_.resume,
                       "Continue what an unfinished run has left in TARGET.partial, from nothing where there is none; a "
                       "target of the same plan that is finished stays as it is");
-    parser_->add_flag("--copy-side-files", copy_side_files_,
-                      "Copy config.json, tokenizer and other small files beside the tensors (up to 64 MiB each)");
+    parser_->add_flag(
+        "--copy-side-files", copy_side_files_,
+        "Copy config.json, tokenizer and other small files beside the tensors (up to 64 MiB each); a target "
+        "that --resume finds finished gets none");
     parser_->add_flag("--check-replicas", check_replicas_, "Read all copies in the source and require equal bytes");
     parser_->add_flag("--verify", verify_, "After writing, read the target's files again and compare digests");
     add_footer(*parser_, "mpirun -n 2 reshard run plan.yaml --source llama-tp2 --target llama-tp4");

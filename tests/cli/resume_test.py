@@ -483,6 +483,21 @@ class Finished(Ended):
             self.assert_exit(self.go("--resume", "--overwrite"), 0)
             self.assertEqual(snapshot(self.target), whole)
 
+    def test_side_files_that_a_finished_target_lacks_are_named(self):
+        self.assert_exit(self.go(), 0)
+        before = snapshot(self.target)
+        for options in ((), ("--copy-side-files",)):
+            report = self.go("--resume", *options).json()
+            self.assertEqual((report["side_files"], report["side_files_left"]), ([], ["config.json"]))
+            text = self.reshard("run", self.eight, "--source", self.source, "--target", self.target, "--resume", *options)
+            self.assert_exit(text, 0)
+            self.assertIn("finished already", text.out)
+            self.assertRegex(text.out, "not copied +config.json")
+            self.assertEqual(snapshot(self.target), before)
+        self.assert_exit(self.go("--overwrite", "--copy-side-files"), 0)
+        self.assertIn("config.json", snapshot(self.target))
+        self.assertEqual(self.go("--resume", "--copy-side-files").json()["side_files_left"], [])
+
     def test_another_target_is_in_the_way(self):
         other = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "**"}]}, "other.json")
         self.assert_exit(self.go(plan=other), 0)
