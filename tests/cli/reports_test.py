@@ -107,6 +107,16 @@ class PlanReport(Case):
             {"name": "a.w", "shape": [2], "bytes": 8, "file": "rank-00001.safetensors"},
             {"name": "b.w", "shape": [2], "bytes": 8, "file": "rank-00001.safetensors"}])
 
+    def test_why_a_transport_was_chosen(self):
+        """Two copies in the source, two in the target: each process writes one and reads every byte of the tensor for it."""
+        source = self.ranks([{"w": iota(4)}, {"w": iota(4)}])
+        plan = self.plan({"reshard": 1, "source": {"axes": ["dp=2"]}, "target": {"axes": ["dp=2"]}, "tensors": [{"match": "w"}]})
+        self.assertEqual(self.report(plan, source, "--processes", "2")["transport"],
+                         {"name": "mpi", "why": "direct would read 2.00 bytes for each one that the target needs"})
+        halves = self.ranks([{"w": half} for half in even(iota(4), 0, 2)], name="halves")
+        self.assertEqual(self.report(self.tp_plan(2, 2, ("w", {"0": "tp"})), halves, "--processes", "2")["transport"],
+                         {"name": "direct", "why": "the processes read 1.00 bytes for each one that the target needs, which is cheaper than sending them on"})
+
     def test_a_listing_that_nothing_matches(self):
         source = self.full({"w": iota(4)})
         plan = self.tp_plan(0, 2, ("w", {"0": "tp"}))

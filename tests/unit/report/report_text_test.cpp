@@ -24,7 +24,8 @@ TEST_CASE("a plan is told within 80 columns") {
   moves      3 tensors in 9 transfers
   bytes      320 B read, 160 B between processes, 384 B written (64 B padding)
   processes  2, 1 round
-  transport  mpi: direct would read 4.00 times the source's bytes
+  transport  mpi: direct would read 4.00 bytes for each one that the target
+             needs
   memory     2 KiB of tensor bytes in a process at most, 512 MiB allowed
   estimate   0.25 s where storage does 2 GB/s each way, 0.125 s if all of it
              overlaps
@@ -241,7 +242,8 @@ TEST_CASE("a run tells what was written where, how fast, and what was left") {
   floor      0.125 s where storage does 2 GB/s each way, both at once: 8 % of
              the time
   processes  2
-  transport  mpi: direct would read 4.00 times the source's bytes
+  transport  mpi: direct would read 4.00 bytes for each one that the target
+             needs
   stages     read 0.5, pack 0.25, exchange 0.125, unpack 0, write 0.75, publish
              0.0625 seconds of the slowest process, its threads summed
   checked    all bytes as written against those as read, in 12 pieces
