@@ -35,8 +35,8 @@ std::vector<std::string> other_files(const pipeline::PlanHeader& plan, const pip
 std::string stages_text(const pipeline::RunResult& result) {
   std::string out;
   for (std::size_t s = 0; s < result.stages.size(); ++s)
-    out += fmt::format("{}{} {:.3g}", s == 0 ? "" : ", ", kStageNames[s], result.stages[s].seconds);
-  return out + " seconds of the slowest process, its threads summed";
+    out += fmt::format("{}{} {}", s == 0 ? "" : ", ", kStageNames[s], seconds_text(result.stages[s].seconds));
+  return out + " of the slowest process, its threads summed";
 }
 
 /// Of a run that had nothing to write; empty for others.

@@ -17,7 +17,7 @@ inline constexpr std::size_t kLabelColumns = 13;  ///< what `labelled` puts befo
 
 /// "512 B", "1.5 KiB", "14.96 GiB".
 std::string bytes_text(std::int64_t bytes);
-/// "0.0041 s", "16.2 s", "2 h 05 min".
+/// "<1 ms", "12 ms", "16.2 s", "5 min 10 s", "2 h 5 min".
 std::string seconds_text(double seconds);
 /// "1 tensor", "32 tensors".
 std::string count_text(std::int64_t count, std::string_view noun);
