@@ -72,8 +72,8 @@ void add_planning(CLI::App& command, PlanningOptions& options) {
   command
       .add_option(
           "--transport", options.transport,
-          "How bytes get from reader to writer: auto, direct (every process reads what it writes) or mpi (each byte "
-          "is read once and sent on)")
+          "How bytes get from reader to writer: auto, direct (every process reads what it writes), mpi (each byte is "
+          "read once and sent on), or nccl (the same between GPUs; this build is without NCCL)")
       ->check(CLI::IsMember({"auto", "direct", "mpi", "nccl"}))
       ->capture_default_str();
   command
@@ -104,7 +104,7 @@ pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const 
   const auto transport = transports.find(planning.transport);
   if (transport == transports.end())
     throw Error(Issue{ErrorCode::kDevice, "", "",
-                      "--transport nccl: this build has no GPU support; choose auto, direct or mpi"});
+                      "--transport nccl: this build is without NCCL (reshard --version); choose auto, direct or mpi"});
   out.transport = transport->second;
   const std::optional<std::int64_t> memory = plan::parse_size(planning.memory);
   if (!memory || *memory <= 0)
