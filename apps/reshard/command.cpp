@@ -16,6 +16,7 @@
 #include "reshard/format/safetensors/safetensors.hpp"
 #include "reshard/plan/size.hpp"
 #include "reshard/report/colour.hpp"
+#include "reshard/report/text.hpp"
 
 namespace reshard::app {
 namespace {
@@ -123,6 +124,15 @@ int default_threads(int local_processes) {
   constexpr int kMostByDefault = 8;
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   return std::clamp(cores / local_processes, 1, kMostByDefault);
+}
+
+void print_warnings(const std::vector<Warning>& warnings) {
+  // Under a launcher a terminal is no sign that a person reads (shows_colour).
+  if (!is_launched() && isatty(STDERR_FILENO) == 1) {
+    std::fputs(report::warnings_text(warnings).c_str(), stderr);
+  } else {
+    for (const std::string& line : report::warning_lines(warnings)) std::fputs((line + '\n').c_str(), stderr);
+  }
 }
 
 void add_footer(CLI::App& command, const std::string& example) {

@@ -1,11 +1,8 @@
-#include <cstdio>
-
 #include "command.hpp"
 #include "progress.hpp"
 #include "reshard/pipeline/plan_summary.hpp"
 #include "reshard/pipeline/run.hpp"
 #include "reshard/report/run_report.hpp"
-#include "reshard/report/text.hpp"
 #include "signals.hpp"
 #include "test_hooks.hpp"
 
@@ -72,8 +69,7 @@ class RunCommand : public Command {
     exchange::agreed(communicator, [&] {
       if (!first) return;
       const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
-      if (common.report == Report::kText && !common.quiet)
-        std::fputs(report::warnings_text(header.warnings).c_str(), stderr);
+      if (common.report == Report::kText && !common.quiet) print_warnings(header.warnings);
       print_result(
           common, common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
     });

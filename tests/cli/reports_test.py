@@ -261,6 +261,9 @@ class RunReport(Case):
         plan = self.plan({"reshard": 1, "source": {"axes": ["tp=2"]}, "target": {"axes": ["dp=2", "pp=2"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]})
         usual, quiet, verbose = (self.run_plan(plan, source, *options) for options in ((), ("--quiet",), ("--verbose",)))
         self.assertIn("notice: W_AXIS_IDLE", usual.err)
+        for line in usual.err.splitlines():  # each whole on its line: this is no terminal
+            self.assertRegex(line, "^(warning|notice): W_")
+        self.assertTrue(any(len(line) > 80 for line in usual.err.splitlines()), usual.err)
         self.assertIn("warning: W_AXIS_IDLE", usual.err)
         self.assertNotIn("W_", usual.out)
         self.assertEqual(quiet.err, "")

@@ -18,10 +18,11 @@ EXAMPLES = REPOSITORY / "scripts" / "examples"
 
 
 class Colour(Case):
-    def on_a_terminal(self, *words, **variables):
-        """What a terminal receives; the command's exit code must be 0."""
+    def on_a_terminal(self, *words, stream="stdout", **variables):
+        """What a terminal receives of one stream; the command's exit code must be 0, and standard error otherwise empty."""
         master, slave = pty.openpty()
-        process = subprocess.Popen([str(word) for word in command(*words)], stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE,
+        process = subprocess.Popen([str(word) for word in command(*words)], stdin=subprocess.DEVNULL,
+                                   **{"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, stream: slave},
                                    env={**environment(), "TERM": "xterm", **variables})
         os.close(slave)
         received = b""
@@ -34,8 +35,10 @@ class Colour(Case):
                 break
             received += part
         os.close(master)
-        self.assertEqual((process.wait(timeout=60), process.stderr.read()), (0, b""))
-        process.stderr.close()
+        self.assertEqual(process.wait(timeout=60), 0)
+        if process.stderr is not None:
+            self.assertEqual(process.stderr.read(), b"")
+            process.stderr.close()
         return received.decode().replace("\r\n", "\n")
 
     def test_colour_is_for_terminals(self):
@@ -53,6 +56,14 @@ class Colour(Case):
         self.assertNotIn("\x1b", self.on_a_terminal(*words, "--report", "json"))
         self.on_a_terminal(*words, "--output", self.dir / "plan.txt")
         self.assertEqual((self.dir / "plan.txt").read_text(), plain.out)
+
+    def test_warnings_are_wrapped_for_terminals(self):
+        source = self.ranks([{"w": s} for s in even(iota(8), 0, 2)])
+        plan = self.plan({"reshard": 1, "source": {"axes": ["tp=2"]}, "target": {"axes": ["dp=2", "pp=2"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]})
+        plain = self.run_plan(plan, source).err
+        received = self.on_a_terminal("run", plan, "--source", source, "--target", self.dir / "t", stream="stderr")
+        self.assertEqual([line for line in received.splitlines() if len(line) > 80], [])
+        self.assertEqual(received.split(), plain.split())
 
     def test_a_launcher_s_terminal_shows_none(self):
         """A launcher may give its first process a terminal although the job's own output goes to a file."""

@@ -101,12 +101,15 @@ std::string paragraph(std::string_view text) {
   return out;
 }
 
+std::vector<std::string> warning_lines(const std::vector<Warning>& warnings) {
+  std::vector<std::string> out;
+  for (const Warning& warning : warnings) out.push_back((warning.notice ? "notice: " : "warning: ") + to_line(warning));
+  return out;
+}
+
 std::string warnings_text(const std::vector<Warning>& warnings) {
   std::string out;
-  for (const Warning& warning : warnings) {
-    const std::string text = (warning.notice ? "notice: " : "warning: ") + to_line(warning);
-    append_wrapped(out, text, 0, kIndent);
-  }
+  for (const std::string& line : warning_lines(warnings)) append_wrapped(out, line, 0, kIndent);
   return out;
 }
 

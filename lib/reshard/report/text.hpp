@@ -30,7 +30,9 @@ std::string names_text(const std::vector<std::string>& names, std::size_t limit)
 std::string labelled(std::string_view label, std::string_view text);
 /// A paragraph indented by two columns.
 std::string paragraph(std::string_view text);
-/// "warning: W_FALLBACK: ..." or "notice: ..." for each.
+/// "warning: W_FALLBACK: ..." or "notice: ..." for each, however long.
+std::vector<std::string> warning_lines(const std::vector<Warning>& warnings);
+/// The same as paragraphs within kColumns.
 std::string warnings_text(const std::vector<Warning>& warnings);
 
 /// Rows of cells under each other, `gap` columns apart and indented by two. A first cell that leaves the others no room
