@@ -16,6 +16,7 @@
 #include "reshard/pipeline/inspect_reader.hpp"
 #include "reshard/pipeline/job.hpp"
 #include "reshard/pipeline/journal.hpp"
+#include "reshard/pipeline/nested_files.hpp"
 #include "reshard/pipeline/rank_files.hpp"
 #include "reshard/pipeline/records.hpp"
 #include "reshard/pipeline/unsupported_files.hpp"
@@ -176,10 +177,10 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
                           ranks == 1 ? fmt::format("model{}", format->extension())
                                      : RankFiles(default_files(side.mesh.size(), format->extension()), side).of(0));
         if (ranks == 1) expected += fmt::format(" or {}", format::safetensors::kIndexName);
-        throw Error(missing(
-            root_, fmt::format("holds no checkpoint of {} rank{}: expected {}; found {}. Other names: give `files`, "
-                               "or one file as the path",
-                               ranks, ranks == 1 ? "" : "s", expected, some_of(listing))));
+        std::string remedy = nested_files_hint(root_, formats);
+        if (remedy.empty()) remedy = "Other names: give `files`, or one file as the path";
+        throw Error(missing(root_, fmt::format("holds no checkpoint of {} rank{}: expected {}; found {}. {}", ranks,
+                                               ranks == 1 ? "" : "s", expected, some_of(listing), remedy)));
       }
       if (found.size() > 1)
         throw Error(Issue{ErrorCode::kFormat, root_.string(), "",
