@@ -91,6 +91,28 @@ class Colour(Case):
         self.assertRegex(result.out, r"1 -> 3 +\[2:4, 0:4\] +\[0:2, 0:4\] +32 B")
 
 
+class Names(Case):
+    """Names from files that a terminal would obey or not show."""
+
+    def test_no_command_prints_them_as_they_are(self):
+        unseen = "\x1b\x85\x9b\u200e\u202e\u2066\u2028\u2029\u200b\ufeff"
+        name = f"w{unseen}é"
+        source = self.full({name: iota(4), name + "2": iota(4)})
+        (source / f"{name}.json").write_text("{}")
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "w*", "shard": {"0": "tp"}}]})
+        bad = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=3"]}, "tensors": [{"match": "w*", "shard": {"0": "tp"}}]}, "bad.json")
+        target = self.dir / "target"
+        for code, words in ((0, ("inspect", source)), (0, ("plan", plan, "--source", source)), (0, ("plan", plan, "--source", source, "--tensor", "**")),
+                            (0, ("plan", plan, "--source", source, "--rank", "1")), (0, ("run", plan, "--source", source, "--target", target, "--verbose")),
+                            (0, ("verify", target, "--verbose")), (0, ("compare", source, target, "--plan", plan)), (4, ("plan", bad, "--source", source))):
+            with self.subTest(words=words[0]):
+                result = self.reshard(*words)
+                self.assert_exit(result, code)
+                self.assertEqual([hex(ord(c)) for c in result.out + result.err if c in unseen], [])
+        self.assertIn("w\\x1b\\u0085\\u009b\\u200e\\u202e\\u2066\\u2028\\u2029\\u200b\\ufeffé", result.err)
+        self.assertIn(name, [tensor["name"] for tensor in self.reshard("inspect", source, "--report", "json").json()["tensors"]])
+
+
 class Help(Case):
     def test_unmatched_names_and_unused_rules_stand_side_by_side(self):
         source = self.full({"model.layers.0.self_attn.q_proj.weight": iota(4, 2), "model.layers.0.mlp.gate.weight": iota(2), "other": iota(2)})
