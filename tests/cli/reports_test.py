@@ -150,6 +150,12 @@ class PlanReport(Case):
             broken = self.dir / "broken.json"
             broken.write_text(text)
             self.refuse_plan(plan, broken, 4, "E_FORMAT", words=("broken.json",))
+        for key, values in (("axes", (7, ["tp"], [2], ["tp=3"], ["tp=2", "tp=1"], {})), ("files", (7, ["rank-{rank}.h5"]))):
+            for value in values:
+                broken.write_text(json.dumps({**json.loads(report.read_text()), key: value}))
+                self.refuse_plan(plan, broken, 4, "E_FORMAT", words=("broken.json", key))
+        broken.write_text(json.dumps({**json.loads(report.read_text()), "axes": ["dp=1", "tp=2"]}))
+        self.assert_exit(self.reshard("plan", self.tp_plan(2, 4, ("w", {"0": "tp"}), ("n", None)), "--source", broken), 0)
 
     def refuse_plan(self, plan, source, code, *codes, words=()):
         result = self.reshard("plan", plan, "--source", source)

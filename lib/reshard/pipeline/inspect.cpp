@@ -8,11 +8,11 @@
 
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/nested_files.hpp"
-#include "reshard/pipeline/rank_files.hpp"
 #include "reshard/pipeline/source.hpp"
 #include "reshard/pipeline/target.hpp"
 #include "reshard/pipeline/unsupported_files.hpp"
 #include "reshard/plan/file_template.hpp"
+#include "reshard/plan/rank_files.hpp"
 #include "reshard/plan/side.hpp"
 
 namespace reshard::pipeline {
@@ -56,11 +56,11 @@ std::vector<Found> found_in(const std::vector<std::string>& names, const Formats
   std::vector<Found> out;
   const auto there = [&](const std::string& name) { return std::binary_search(names.begin(), names.end(), name); };
   for (const auto& format : formats.all()) {
-    const std::string single = default_files(1, format->extension());
+    const std::string single = plan::default_files(1, format->extension());
     if (there(single)) out.push_back({std::string(format->name()), single, {0}, single});
     const std::string index(format::safetensors::kIndexName);
     if (format->name() == "safetensors" && there(index)) out.push_back({"safetensors", std::nullopt, {0}, index});
-    const plan::FileTemplate by_rank(default_files(kSeveralRanks, format->extension()), {});
+    const plan::FileTemplate by_rank(plan::default_files(kSeveralRanks, format->extension()), {});
     Found ranks{std::string(format->name()), by_rank.text(), {}, ""};
     for (const std::string& name : names) {
       const std::optional<plan::FileFields> fields = by_rank.match(name);

@@ -9,8 +9,8 @@
 #include "reshard/base/error.hpp"
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/journal.hpp"
-#include "reshard/pipeline/rank_files.hpp"
 #include "reshard/pipeline/shared_files.hpp"
+#include "reshard/plan/rank_files.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -173,8 +173,8 @@ TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& 
     }
   }
 
-  out.files_template = side.files.value_or(default_files(ranks, format.extension()));
-  const RankFiles names(out.files_template, side);
+  out.files_template = side.files.value_or(plan::default_files(ranks, format.extension()));
+  const plan::RankFiles names(out.files_template, side);
   std::map<std::string, std::size_t> file_numbers;
   std::map<std::vector<Index>, std::size_t> class_numbers;
   const std::vector<std::vector<std::size_t>> by_layout = tensors_by_layout(bound);
