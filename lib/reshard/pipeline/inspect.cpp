@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "reshard/format/safetensors/index.hpp"
+#include "reshard/pipeline/nested_files.hpp"
 #include "reshard/pipeline/source.hpp"
 #include "reshard/pipeline/target.hpp"
 #include "reshard/pipeline/unsupported_files.hpp"
@@ -77,11 +78,11 @@ Error no_checkpoint(const fs::path& directory, const std::vector<std::string>& n
   std::string expected;
   for (const auto& format : formats.all())
     expected += fmt::format("model{0}, rank-00000{0} and so on, ", format->extension());
-  return Error(
-      Issue{ErrorCode::kMissing, directory.string(), "",
-            fmt::format("holds no checkpoint by name: expected {}or {}; found {}. Give one file as the path, or rename "
-                        "the files (a plan reads other names with `files`)",
-                        expected, format::safetensors::kIndexName, some_of(names, names.size()))});
+  std::string remedy = nested_files_hint(directory, formats);
+  if (remedy.empty()) remedy = "Give one file as the path, or rename the files (a plan reads other names with `files`)";
+  return Error(Issue{ErrorCode::kMissing, directory.string(), "",
+                     fmt::format("holds no checkpoint by name: expected {}or {}; found {}. {}", expected,
+                                 format::safetensors::kIndexName, some_of(names, names.size()), remedy)});
 }
 
 /// Ranks 0 .. n-1 are all there.

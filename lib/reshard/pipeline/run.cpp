@@ -171,6 +171,11 @@ void check_recorded_digests(const Prepared& prepared, const Ledger::Totals& tota
   issues.throw_if_any(Exit::kCheckpoint);
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
 /// Of a run that found everything done.
 RunResult without_work(RunResult result, std::int64_t peak_bytes, Communicator& communicator) {
   const auto processes = static_cast<std::size_t>(communicator.size());
@@ -244,6 +249,11 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     }
   });
 
+  const std::vector<std::string> names = names_of(prepared.target);
+  std::vector<std::string> taken = names;
+  taken.insert(taken.end(), {prepared.target.index_name, kManifestName});
+  result.side_files_left = side_files(prepared.source.root(), prepared.source.ignored(), taken);
+
   result.start = claim(*staging, prepared.plan_digest, options.hooks, communicator);
   if (result.start == Start::kPublish || result.start == Start::kFinished) {
     std::int64_t peak_bytes = 0;
@@ -256,14 +266,12 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
         if (first) staging->publish();
       });
     }
+    // The target is as its manifest says: what that run did not copy is not added.
+    std::erase_if(result.side_files_left, [&](const std::string& name) { return is_there(result.target / name); });
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return without_work(std::move(result), peak_bytes, communicator);
   }
 
-  const std::vector<std::string> names = names_of(prepared.target);
-  std::vector<std::string> taken = names;
-  taken.insert(taken.end(), {prepared.target.index_name, kManifestName});
-  result.side_files_left = side_files(prepared.source.root(), prepared.source.ignored(), taken);
   if (options.copy_side_files) result.side_files = std::exchange(result.side_files_left, {});
 
   Ledger ledger(prepared.work.size(), prepared.target.files.size());
@@ -286,7 +294,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   if (options.check_replicas) peak_bytes = check_replicas(job);
   agreed(communicator, [&] {
     enter(Phase::kStage, options.hooks);
-    if (first) staging->create(names);
+    if (first) staging->create(prepared.plan_digest, names);
   });
   agreed(communicator, [&] { staging->join(); });
   if (result.start == Start::kContinue) {
@@ -296,7 +304,6 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   } else {
     agreed(communicator, [&] {
       enter(Phase::kCreate, options.hooks);
-      if (first) replace_journals(staging->directory(), journaled, {});
       create_files(job, prepared.target, staging->directory());
     });
   }

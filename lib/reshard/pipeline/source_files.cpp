@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "reshard/format/safetensors/index.hpp"
+#include "reshard/pipeline/nested_files.hpp"
 #include "reshard/pipeline/unsupported_files.hpp"
 #include "reshard/plan/rank_files.hpp"
 
@@ -172,10 +173,10 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
               ranks == 1 ? fmt::format("model{}", format->extension())
                          : plan::RankFiles(plan::default_files(side.mesh.size(), format->extension()), side).of(0));
         if (ranks == 1) expected += fmt::format(" or {}", format::safetensors::kIndexName);
-        throw Error(missing(
-            root_, fmt::format("holds no checkpoint of {} rank{}: expected {}; found {}. Other names: give `files`, "
-                               "or one file as the path",
-                               ranks, ranks == 1 ? "" : "s", expected, some_of(listing))));
+        std::string remedy = nested_files_hint(root_, formats);
+        if (remedy.empty()) remedy = "Other names: give `files`, or one file as the path";
+        throw Error(missing(root_, fmt::format("holds no checkpoint of {} rank{}: expected {}; found {}. {}", ranks,
+                                               ranks == 1 ? "" : "s", expected, some_of(listing), remedy)));
       }
       if (found.size() > 1)
         throw Error(Issue{ErrorCode::kFormat, root_.string(), "",

@@ -20,6 +20,7 @@ void refuse_memory(std::int64_t memory_bytes, std::int64_t needed_bytes) {
                                 needed_bytes)});
 }
 
+/// Of the source, what the target needs: each byte once, however many ranks of either side hold it.
 std::int64_t true_bytes(const std::vector<planner::WorkTensor>& work) {
   std::int64_t out = 0;
   for (const planner::WorkTensor& tensor : work) out += tensor.tiling->tensor_elements() * tensor.source_element_bytes;
@@ -66,10 +67,11 @@ TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkT
       } else if (times <= kDirectAmplification) {
         out.transport = Transport::kDirect;
         out.why = fmt::format(
-            "the processes read {:.2f} times the source's bytes, which is cheaper than sending them on", times);
+            "the processes read {:.2f} bytes for each one that the target needs, which is cheaper than sending them on",
+            times);
       } else {
         out.transport = Transport::kMpi;
-        out.why = fmt::format("direct would read {:.2f} times the source's bytes", times);
+        out.why = fmt::format("direct would read {:.2f} bytes for each one that the target needs", times);
         out.direct.clear();
       }
     }
