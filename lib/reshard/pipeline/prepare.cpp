@@ -136,11 +136,12 @@ std::string mesh_text(const layout::Mesh& mesh) {
 /// Tiles as large as is useful; where memory does not hold what moving them takes, smaller ones. So what the least
 /// tiles take is the least memory that works.
 void choose_transport(Prepared& prepared, const PrepareOptions& options) {
+  const Machine machine = options.machine.value_or(Machine{storage_of(prepared.source.root()), 1});
   std::int64_t tile_bytes = std::clamp(options.memory_bytes / kTilesInMemory, kLeastTileBytes, kTileBytes);
   while (true) {
     make_tilings(prepared, tile_bytes);
     try {
-      prepared.transport = choose_transport(options.transport, prepared.work, *prepared.map, options.processes,
+      prepared.transport = choose_transport(options.transport, prepared.work, *prepared.map, machine, options.processes,
                                             options.memory_bytes, options.threads);
       return;
     } catch (const Error& error) {
