@@ -20,8 +20,8 @@ std::optional<std::string> finished_digest(const fs::path& directory) {
   }
 }
 
-std::string wrong_size(const Manifest& manifest, const fs::path& directory) {
-  for (const auto& [name, file] : manifest.file_list) {
+std::string wrong_size(const std::map<std::string, ManifestFile>& listed, const fs::path& directory) {
+  for (const auto& [name, file] : listed) {
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(directory / name, error);
     if (error) return fmt::format("{} is not there", name);
@@ -31,7 +31,7 @@ std::string wrong_size(const Manifest& manifest, const fs::path& directory) {
   return {};
 }
 
-std::vector<std::string> unlisted_files(const Manifest& manifest, const fs::path& directory) {
+std::vector<std::string> unlisted_files(const std::map<std::string, ManifestFile>& listed, const fs::path& directory) {
   std::vector<std::string> out;
   std::error_code error;
   fs::recursive_directory_iterator entries(directory, error);
@@ -39,7 +39,7 @@ std::vector<std::string> unlisted_files(const Manifest& manifest, const fs::path
     const fs::directory_entry& entry = *entries;
     if (entry.is_directory() && !entry.is_symlink()) continue;
     std::string name = entry.path().lexically_relative(directory).string();
-    if (name != kManifestName && !manifest.file_list.contains(name)) out.push_back(std::move(name));
+    if (name != kManifestName && !listed.contains(name)) out.push_back(std::move(name));
   }
   if (error) io_error(directory, "list", error.value());
   std::sort(out.begin(), out.end());

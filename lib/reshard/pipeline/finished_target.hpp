@@ -1,6 +1,8 @@
 #pragma once
 // What can be told of a finished target, or of one about to be put in place, from its manifest and a walk over it.
+// `listed`: the manifest's file_list.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,11 +15,12 @@ namespace reshard::pipeline {
 /// The plan digest of a finished target; nothing where the directory is none. Errors: kIo.
 std::optional<std::string> finished_digest(const fs::path& directory);
 
-/// A file that is not there, or not of the manifest's size, and what is wrong with it; empty where there is none.
-std::string wrong_size(const Manifest& manifest, const fs::path& directory);
+/// A listed file that is not there, or not of the manifest's size, and what is wrong with it; empty where there is
+/// none.
+std::string wrong_size(const std::map<std::string, ManifestFile>& listed, const fs::path& directory);
 
-/// Files below the directory but for the manifest itself and those it lists; relative names, in order. Links count as
+/// Files below the directory but for the manifest itself and the listed ones; relative names, in order. Links count as
 /// files wherever they lead, folders do not. Errors: kIo. Cost: one walk over the directory.
-std::vector<std::string> unlisted_files(const Manifest& manifest, const fs::path& directory);
+std::vector<std::string> unlisted_files(const std::map<std::string, ManifestFile>& listed, const fs::path& directory);
 
 }  // namespace reshard::pipeline

@@ -267,7 +267,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
                                    communicator);
       agreed(communicator, [&] {
         enter(Phase::kPublish, options.hooks);
-        if (first) staging->publish();
+        if (first) staging->publish(read_manifest(staging->directory() / kManifestName).file_list);
       });
     }
     // The target is as its manifest says: what that run did not copy is not added.
@@ -339,6 +339,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     agreed(communicator, [&] { check_trusted(trusted, changed, prepared, staging->directory()); });
     totals = ledger.totals(communicator);
     std::string manifest;
+    std::map<std::string, ManifestFile> files;
     agreed(communicator, [&] {
       enter(Phase::kManifest, options.hooks);
       for (std::size_t t = 0; t < prepared.work.size(); ++t)
@@ -352,7 +353,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
           internal_error(fmt::format("{} of {} tensor bytes were written to {}", totals.file_bytes[f],
                                      written_bytes(prepared, f), names[f]));
       if (!first) return;
-      std::map<std::string, ManifestFile> files = file_list(prepared, totals);
+      files = file_list(prepared, totals);
       files.merge(copy_side_files(prepared.source.root(), result.side_files, staging->directory()));
       if (!prepared.target.index_name.empty()) {
         const std::string& text = prepared.target.index_text;
@@ -360,7 +361,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
         files[prepared.target.index_name] = {static_cast<std::int64_t>(text.size()),
                                              crc64::digest(std::as_bytes(std::span(text)))};
       }
-      manifest = to_json(manifest_of(prepared, options, totals, std::move(files)));
+      manifest = to_json(manifest_of(prepared, options, totals, files));
     });
     if (options.verify)
       peak_bytes = std::max(peak_bytes, check_written(communicator.broadcast(manifest), staging->directory(), options,
@@ -372,7 +373,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     agreed(communicator, [&] {
       if (!first) return;
       write_manifest(staging->directory(), manifest);
-      staging->publish();
+      staging->publish(files);
     });
   }
 

@@ -114,17 +114,17 @@ std::string foreign_file(const fs::path& directory) {
   return out;
 }
 
-/// A directory that has a manifest and all that it lists, and no other file. `again`: the options that go on from here.
-void check_complete(const fs::path& directory, std::string_view again) {
-  const Manifest manifest = read_manifest(directory / kManifestName);
-  if (const std::vector<std::string> others = unlisted_files(manifest, directory); !others.empty()) {
+/// A directory that has all that its manifest lists, and no other file. `again`: the options that go on from here.
+void check_complete(const fs::path& directory, const std::map<std::string, ManifestFile>& listed,
+                    std::string_view again) {
+  if (const std::vector<std::string> others = unlisted_files(listed, directory); !others.empty()) {
     const std::string more = others.size() == 1 ? "" : fmt::format(" (nor are {} more there)", others.size() - 1);
     refuse(ErrorCode::kExists, directory / others.front(),
            fmt::format("is no file of this run{}, but would become part of the target: nothing is published; move it "
                        "away and run again with {}",
                        more, again));
   }
-  if (const std::string wrong = wrong_size(manifest, directory); !wrong.empty())
+  if (const std::string wrong = wrong_size(listed, directory); !wrong.empty())
     refuse(ErrorCode::kMissing, directory,
            fmt::format("is not as it was written: {}; nothing is published; --overwrite without --resume begins again",
                        wrong));
@@ -213,7 +213,7 @@ Start Staging::claim_target(const std::string& plan_digest) const {
   if (!target_exists_ || !options_.resume) return Start::kNothing;
   const std::optional<std::string> digest = finished_digest(target_);
   if (digest == plan_digest) {
-    const std::string wrong = wrong_size(read_manifest(target_ / kManifestName), target_);
+    const std::string wrong = wrong_size(read_manifest(target_ / kManifestName).file_list, target_);
     if (wrong.empty()) return Start::kFinished;
     if (!options_.overwrite)
       refuse(ErrorCode::kExists, target_,
@@ -310,9 +310,9 @@ void Staging::join() {
   if (!lock_) lock_.emplace(directory_, LOCK_SH);
 }
 
-void Staging::publish() {
+void Staging::publish(const std::map<std::string, ManifestFile>& listed) {
   remove_journals(directory_);
-  check_complete(directory_, target_exists_ ? "--resume --overwrite" : "--resume");
+  check_complete(directory_, listed, target_exists_ ? "--resume --overwrite" : "--resume");
   std::error_code error;
   for (fs::recursive_directory_iterator it(directory_, error), end; !error && it != end; it.increment(error))
     if (it->is_directory()) sync_directory(it->path());

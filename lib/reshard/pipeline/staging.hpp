@@ -8,12 +8,14 @@
 //
 // All of this is done by process 0 of a run, but for `join`.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "reshard/base/file.hpp"
+#include "reshard/pipeline/manifest.hpp"
 
 namespace reshard::pipeline {
 
@@ -53,9 +55,10 @@ class Staging {
   /// ends. Errors: kExists.
   void join();
   /// Makes the directory durable, without journals, and puts it in place of the target; an old one is exchanged and
-  /// then removed. The manifest is there, all files are on disk. Errors: kExists where the directory holds a file that
-  /// the manifest does not list, kMissing where one that it lists is gone or has another size; kIo.
-  void publish();
+  /// then removed. The manifest is there, all files are on disk. `listed`: the manifest's file_list. Errors: kExists
+  /// where the directory holds a file that the manifest does not list, kMissing where one that it lists is gone or has
+  /// another size; kIo.
+  void publish(const std::map<std::string, ManifestFile>& listed);
 
   /// TARGET.partial
   const fs::path& directory() const { return directory_; }

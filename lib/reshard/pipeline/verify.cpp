@@ -33,7 +33,7 @@ Verification verify(const VerifyOptions& options, const Formats& formats, exchan
   std::optional<Manifest> manifest;
   exchange::agreed(communicator, [&] {
     manifest = manifest_in(options.directory);
-    for (const std::string& name : unlisted_files(*manifest, options.directory))
+    for (const std::string& name : unlisted_files(manifest->file_list, options.directory))
       out.problems.push_back({ErrorCode::kDifferent, name, "", "no file", "a file that the manifest does not list"});
   });
   out.files = std::ssize(manifest->file_list);

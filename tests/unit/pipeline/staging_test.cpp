@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "reshard/base/error.hpp"
+#include "reshard/pipeline/manifest_reader.hpp"
 #include "unit/pipeline/checkpoint_fixtures.hpp"
 
 using namespace reshard;
@@ -44,6 +45,11 @@ std::string manifest(const std::string& plan_digest, const std::map<std::string,
 void put(const fs::path& path, const std::string& text = "x") {
   fs::create_directories(path.parent_path());
   std::ofstream(path) << text;
+}
+
+/// With what its manifest lists.
+void put_in_place(Staging& staging) {
+  staging.publish(pipeline::read_manifest(staging.directory() / pipeline::kManifestName).file_list);
 }
 
 /// A folder with a source in it.
@@ -89,7 +95,7 @@ struct Place {
     staging.create(kDigest, {"f"});
     put(staging.directory() / "f", text);
     pipeline::write_manifest(staging.directory(), manifest(kDigest, {{"f", text.size()}}));
-    staging.publish();
+    put_in_place(staging);
   }
   /// A directory as a run leaves it, with a manifest where it was finished.
   static void leave(const fs::path& directory, const char* journal, const char* finished, const std::string& text) {
@@ -202,7 +208,7 @@ TEST_CASE("folders of files are made in the staging directory") {
   CHECK(fs::is_directory(staging.directory() / "a" / "b"));
   for (const char* name : {"a/b/one", "a/two", "three"}) put(staging.directory() / name);
   pipeline::write_manifest(staging.directory(), manifest(kDigest, {{"a/b/one", 1}, {"a/two", 1}, {"three", 1}}));
-  staging.publish();
+  put_in_place(staging);
   CHECK(fs::is_regular_file(place.target / "a" / "b" / "one"));
 }
 
@@ -211,13 +217,13 @@ TEST_CASE("what is put in place is what the manifest lists, no more and no less"
   const auto published = [&](StagingOptions options) {
     return code_of([&] {
       Staging staging(place.source, place.target, options);
-      if (staging.claim(kDigest) == Start::kPublish) return staging.publish();
+      if (staging.claim(kDigest) == Start::kPublish) return put_in_place(staging);
       staging.create(kDigest, {"a/f"});
       put(staging.directory() / "a" / "f");
       put(staging.directory() / "a" / "stray");
       fs::create_directory_symlink(place.source, staging.directory() / "link");
       pipeline::write_manifest(staging.directory(), manifest(kDigest, {{"a/f", 1}}));
-      staging.publish();
+      put_in_place(staging);
     });
   };
   CHECK(published({}) == "E_EXISTS");
@@ -397,7 +403,7 @@ TEST_CASE("a staging directory that is continued holds the run's files and journ
     put(place.partial / "a" / "g");
     put(place.partial / "h");
     pipeline::write_manifest(staging.directory(), manifest(kDigest, {{"f", 5}, {"a/g", 1}, {"h", 1}}));
-    staging.publish();
+    put_in_place(staging);
   }
   CHECK(place.content() == "first");
   CHECK_FALSE(fs::exists(place.target / "journal"));
