@@ -11,8 +11,9 @@ import sys
 import time
 import unittest
 
-from support import (BINARY, MPIEXEC, Case, Result, Tensor, command, crc64, environment, execute, iota, needs_plain_build,
-                     read_header, snapshot, write_safetensors)
+from support import (BINARY, MPIEXEC, Case, Result, command, crc64, environment, execute, needs_plain_build, read_header,
+                     snapshot, write_safetensors)
+from tensors import Tensor, iota
 
 MIB = 1 << 20
 COUNT_IO = pathlib.Path(__file__).with_name("count_io.py")
