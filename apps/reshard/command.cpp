@@ -16,6 +16,7 @@
 #include "reshard/format/safetensors/safetensors.hpp"
 #include "reshard/plan/size.hpp"
 #include "reshard/report/colour.hpp"
+#include "reshard/report/text.hpp"
 
 namespace reshard::app {
 namespace {
@@ -72,8 +73,8 @@ void add_planning(CLI::App& command, PlanningOptions& options) {
   command
       .add_option(
           "--transport", options.transport,
-          "How bytes get from reader to writer: auto, direct (every process reads what it writes) or mpi (each byte "
-          "is read once and sent on)")
+          "How bytes get from reader to writer: auto, direct (every process reads what it writes), mpi (each byte is "
+          "read once and sent on), or nccl (the same between GPUs; this build is without NCCL)")
       ->check(CLI::IsMember({"auto", "direct", "mpi", "nccl"}))
       ->capture_default_str();
   command
@@ -104,7 +105,7 @@ pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const 
   const auto transport = transports.find(planning.transport);
   if (transport == transports.end())
     throw Error(Issue{ErrorCode::kDevice, "", "",
-                      "--transport nccl: this build has no GPU support; choose auto, direct or mpi"});
+                      "--transport nccl: this build is without NCCL (reshard --version); choose auto, direct or mpi"});
   out.transport = transport->second;
   const std::optional<std::int64_t> memory = plan::parse_size(planning.memory);
   if (!memory || *memory <= 0)
@@ -123,6 +124,15 @@ int default_threads(int local_processes) {
   constexpr int kMostByDefault = 8;
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   return std::clamp(cores / local_processes, 1, kMostByDefault);
+}
+
+void print_warnings(const std::vector<Warning>& warnings) {
+  // Under a launcher a terminal is no sign that a person reads (shows_colour).
+  if (!is_launched() && isatty(STDERR_FILENO) == 1) {
+    std::fputs(report::warnings_text(warnings).c_str(), stderr);
+  } else {
+    for (const std::string& line : report::warning_lines(warnings)) std::fputs((line + '\n').c_str(), stderr);
+  }
 }
 
 void add_footer(CLI::App& command, const std::string& example) {

@@ -68,6 +68,9 @@ void add_footer(CLI::App& command, const std::string& example);
 /// To standard output, text in colour where that is a terminal; or to the file of --output.
 void print_result(const CommonOptions& options, const std::string& result);
 
+/// To standard error: paragraphs on a terminal, else a line each, which a search in a log finds whole.
+void print_warnings(const std::vector<Warning>& warnings);
+
 pipeline::Formats known_formats();
 
 /// A command: its options in the parser, and what it does. Returns an exit code.

@@ -1,11 +1,8 @@
-#include <cstdio>
-
 #include "command.hpp"
 #include "progress.hpp"
 #include "reshard/pipeline/compare.hpp"
 #include "reshard/pipeline/staging.hpp"
 #include "reshard/report/compare_report.hpp"
-#include "reshard/report/text.hpp"
 #include "signals.hpp"
 
 namespace reshard::app {
@@ -54,7 +51,7 @@ class CompareCommand : public Command {
     }
     exchange::agreed(communicator, [&] {
       if (!first) return;
-      if (!common.quiet) std::fputs(report::warnings_text(result.warnings).c_str(), stderr);
+      if (!common.quiet) print_warnings(result.warnings);
       print_result(common,
                    common.report == Report::kJson ? report::compare_json(result) : report::compare_text(result));
     });

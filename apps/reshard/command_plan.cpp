@@ -17,9 +17,10 @@ class PlanCommand : public Command {
     parser_ = app.add_subcommand("plan", "Show what run would do: reads headers only, writes nothing");
     add_planning(*parser_, planning_);
     add_common(*parser_, common, true);
-    parser_->add_option("--tensor", tensor_, "List only target tensors whose names match this pattern");
-    parser_->add_option("--rank", rank_, "List only what this target rank stores: its local model layout")
-        ->check(CLI::NonNegativeNumber);
+    parser_->add_option(
+        "--tensor", tensor_,
+        "List only target tensors whose names match this pattern, as rules do: * stops at . and /, ** does not");
+    parser_->add_option("--rank", rank_, "List only what this target rank stores: its local model layout");
     parser_->add_option("--processes", processes_, "Plan for this many processes without launching them")
         ->check(CLI::Range(1, kMostProcesses));
     parser_->add_flag("--check", check_, "Check the plan alone, without a checkpoint");
@@ -39,7 +40,7 @@ class PlanCommand : public Command {
 
  private:
   void make_plan(int launched) {
-    if (common.report == Report::kHtml && (check_ || rank_ >= 0))
+    if (common.report == Report::kHtml && (check_ || rank_))
       throw Error(Issue{ErrorCode::kUsage, "", "",
                         fmt::format("--report html shows a dry run of all ranks; with {} say text or json",
                                     check_ ? "--check" : "--rank")});
@@ -56,7 +57,7 @@ class PlanCommand : public Command {
         throw Error(Issue{ErrorCode::kUsage, "--tensor", "", error.issues().front().message});
       }
     }
-    if (rank_ >= 0) listing.rank = rank_;
+    listing.rank = rank_;
     list_for_report(listing);
     pipeline::LoadedPlan loaded = pipeline::load_plan(options);
     if (!common.output.empty()) {
@@ -88,7 +89,7 @@ class PlanCommand : public Command {
   CLI::App* parser_;
   PlanningOptions planning_;
   std::string tensor_;
-  planner::Index rank_ = -1;
+  std::optional<planner::Index> rank_;
   int processes_ = 0;
   bool check_ = false;
 };

@@ -1,11 +1,8 @@
-#include <cstdio>
-
 #include "command.hpp"
 #include "progress.hpp"
 #include "reshard/pipeline/plan_summary.hpp"
 #include "reshard/pipeline/run.hpp"
 #include "reshard/report/run_report.hpp"
-#include "reshard/report/text.hpp"
 #include "signals.hpp"
 #include "test_hooks.hpp"
 
@@ -28,8 +25,10 @@ class RunCommand : public Command {
     parser_->add_flag("--resume", staging_.resume,
                       "Continue what an unfinished run has left in TARGET.partial, from nothing where there is none; a "
                       "target of the same plan that is finished stays as it is");
-    parser_->add_flag("--copy-side-files", copy_side_files_,
-                      "Copy config.json, tokenizer and other small files beside the tensors (up to 64 MiB each)");
+    parser_->add_flag(
+        "--copy-side-files", copy_side_files_,
+        "Copy config.json, tokenizer and other small files beside the tensors (up to 64 MiB each); a target "
+        "that --resume finds finished gets none");
     parser_->add_flag("--check-replicas", check_replicas_, "Read all copies in the source and require equal bytes");
     parser_->add_flag("--verify", verify_, "After writing, read the target's files again and compare digests");
     add_footer(*parser_, "mpirun -n 2 reshard run plan.yaml --source llama-tp2 --target llama-tp4");
@@ -70,8 +69,7 @@ class RunCommand : public Command {
     exchange::agreed(communicator, [&] {
       if (!first) return;
       const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
-      if (common.report == Report::kText && !common.quiet)
-        std::fputs(report::warnings_text(header.warnings).c_str(), stderr);
+      if (common.report == Report::kText && !common.quiet) print_warnings(header.warnings);
       print_result(
           common, common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
     });

@@ -7,9 +7,8 @@
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
-#include <string>
 
-#include "reshard/report/text.hpp"
+#include "reshard/report/progress_text.hpp"
 
 namespace reshard::app {
 namespace {
@@ -38,14 +37,12 @@ void Progress::loop(const std::stop_token& stop) {
     const std::int64_t total = total_bytes;
     const std::int64_t done = done_bytes;
     if (total == 0) continue;
+    // Files are made before the first byte is there: that time is none of the rate's.
+    if (done == 0) begin = Clock::now();
     if (begin == Clock::time_point{}) begin = Clock::now() - interval;
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    const double speed = static_cast<double>(done) / seconds;
-    const std::string left = done > 0 ? fmt::format("{:.0f} s left", static_cast<double>(total - done) / speed) : "";
     // Not fmt::print: that throws where the terminal has gone.
-    std::fputs(fmt::format("{}{:3.0f} %  {} of {}  {}/s  {}{}", terminal ? "\r\x1b[K" : "",
-                           100.0 * static_cast<double>(done) / static_cast<double>(total), report::bytes_text(done),
-                           report::bytes_text(total), report::bytes_text(static_cast<std::int64_t>(speed)), left,
+    std::fputs(fmt::format("{}{}{}", terminal ? "\r\x1b[K" : "", report::progress_text(done, total, seconds),
                            terminal ? "" : "\n")
                    .c_str(),
                stderr);

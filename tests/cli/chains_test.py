@@ -129,6 +129,8 @@ class Chains(Case):
         for source, manifest, placement in zip(sources, manifests, ({}, {"0": "tp"})):
             manifest["placements"] = [{"view": None, "shard": placement}]
             manifest["tensors"]["w"]["shape"] = [8 if placement else 4]
+            for name, entry in manifest["file_list"].items():
+                entry["bytes"] = (source / name).stat().st_size
             (source / "reshard.json").write_text(json.dumps(manifest))
         plan = self.chain_plan({"axes": []}, [{"match": "w"}], "next.json")
         digests = [self.reshard("plan", plan, "--source", source, "--report", "json").json()["plan_digest"] for source in sources]
@@ -154,6 +156,22 @@ class DamagedTargets(Case):
         for rank in (0, 1):
             write_safetensors(source / f"rank-0000{rank}.safetensors", {"w": iota(2)})
         self.refuse(self.plan(self.PLAN), source, 4, "E_FORMAT", words=("'n'",), np=2)
+
+    def test_files_that_the_manifest_does_not_list_or_lists_otherwise(self):
+        for change, code, words in ((lambda files: files.pop("rank-00001.safetensors"), "E_FORMAT", ("reshard.json", "rank-00001.safetensors")),
+                                    (lambda files: files["rank-00001.safetensors"].update(bytes=7), "E_DIGEST", ("rank-00001.safetensors", "7"))):
+            source = self.damaged()
+            manifest = json.loads((source / "reshard.json").read_text())
+            change(manifest["file_list"])
+            (source / "reshard.json").write_text(json.dumps(manifest))
+            self.refuse(self.plan(self.PLAN), source, 4, code, words=words, np=2)
+            self.assertEqual(self.reshard("plan", self.plan(self.PLAN), "--source", source).code, 4)
+
+    def test_a_plan_that_names_renamed_files(self):
+        source = self.damaged()
+        for rank in (0, 1):
+            (source / f"rank-0000{rank}.safetensors").rename(source / f"part{rank}.safetensors")
+        self.assert_full(self.convert(self.plan({**self.PLAN, "source": {"files": "part{rank}.safetensors"}}), source), {"w": iota(4), "n": iota(3)})
 
     def test_manifests_that_are_none(self):
         for text in ("", "{", "[]", "{}", '{"schema": "reshard.manifest", "version": 2}', "[" * 100):

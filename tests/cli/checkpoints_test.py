@@ -17,6 +17,30 @@ class Rules(Case):
         self.refuse(self.tp_plan(0, 2, ("a", None, {"rename": "b"}), ("*", None)), self.full({"a": iota(4), "b": iota(4)}), 4, "E_RENAME_COLLISION", words=("b",))
 
 
+class Folders(Case):
+    def test_files_in_folders_of_their_own_are_found_and_named(self):
+        source = self.dir / "source"
+        parts = even(iota(8), 0, 4)
+        for rank, part in enumerate(parts):
+            write_safetensors(source / f"rank_{rank}" / "model.safetensors", {"w": part})
+        plan = self.tp_plan(4, 2, ("w", {"0": "tp"}))
+        words = ("folders below", "rank_0/model.safetensors", "rank_2/model.safetensors", "and 1 more", "one folder as the path", "`files`", 'files: "rank_{rank}/model.safetensors"')
+        self.assert_refused(self.reshard("inspect", source), 4, "E_MISSING", words=words)
+        self.refuse(plan, source, 4, "E_MISSING", words=words)
+        # What the message says to do works.
+        self.assert_exit(self.reshard("inspect", source / "rank_0"), 0)
+        plan = self.plan({"reshard": 1, "source": {"axes": ["tp=4"], "files": "rank_{rank}/model.safetensors"}, "target": {"axes": []}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]})
+        self.assert_full(self.convert(plan, source), {"w": iota(8)})
+
+    def test_folders_without_such_files_are_not_spoken_of(self):
+        source = self.dir / "source"
+        (source / "logs").mkdir(parents=True)
+        (source / "logs" / "notes.txt").touch()
+        result = self.reshard("inspect", source)
+        self.assert_refused(result, 4, "E_MISSING")
+        self.assertNotIn("folders below", result.err)
+
+
 class Dims(Case):
     def test_a_dim_outside_the_tensor(self):
         for dim in ("2", "-3"):

@@ -39,7 +39,8 @@ class Experts(Meshes):
         target = self.convert_everywhere(plan, source)
         self.assert_full(target, experts)
         (source / "rank-00003.safetensors").unlink()
-        self.refuse(plan, source, 4, "E_MISSING", words=("rank-00003.safetensors", "rank 3 of 4", "in view 'expert' ep=1 etp=1"))
+        self.refuse(plan, source, 4, "E_MISSING", words=("rank-00003.safetensors", "rank 3 of 4", "in view 'expert' ep=1 etp=1",
+                                                         "holds 'experts.*.fc2' (tensors[0]) with $1 = 2 to 3 of axis ep, elements 4 to 7 of dim 1"))
 
     def test_MOE_3(self):
         """Experts in one grouped tensor."""

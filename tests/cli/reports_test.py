@@ -108,14 +108,29 @@ class PlanReport(Case):
             {"name": "a.w", "shape": [2], "bytes": 8, "file": "rank-00001.safetensors"},
             {"name": "b.w", "shape": [2], "bytes": 8, "file": "rank-00001.safetensors"}])
 
+    def test_why_a_transport_was_chosen(self):
+        """Two copies in the source, two in the target: each process writes one and reads every byte of the tensor for it."""
+        source = self.ranks([{"w": iota(4)}, {"w": iota(4)}])
+        plan = self.plan({"reshard": 1, "source": {"axes": ["dp=2"]}, "target": {"axes": ["dp=2"]}, "tensors": [{"match": "w"}]})
+        self.assertEqual(self.report(plan, source, "--processes", "2")["transport"],
+                         {"name": "mpi", "why": "direct would read 2.00 bytes for each one that the target needs"})
+        halves = self.ranks([{"w": half} for half in even(iota(4), 0, 2)], name="halves")
+        self.assertEqual(self.report(self.tp_plan(2, 2, ("w", {"0": "tp"})), halves, "--processes", "2")["transport"],
+                         {"name": "direct", "why": "the processes read 1.00 bytes for each one that the target needs, which is cheaper than sending them on"})
+
     def test_a_listing_that_nothing_matches(self):
-        source = self.full({"w": iota(4)})
-        plan = self.tp_plan(0, 2, ("w", {"0": "tp"}))
-        for rank in ("-1", "2"):
-            self.assert_exit(self.reshard("plan", plan, "--source", source, "--rank", rank), 2)
-        result = self.reshard("plan", plan, "--source", source, "--tensor", "v")
-        self.assert_exit(result, 0)
-        self.assertIn("tensors\n  none\n", result.out)
+        source = self.full({"layers.0.w": iota(4), "layers.0.v": iota(4)})
+        words = ("plan", self.tp_plan(0, 2, ("**", {"0": "tp"}, {"rename": "model.$1"})), "--source", source)
+        for rank in ("-1", "2", "-9223372036854775808"):
+            result = self.reshard(*words, "--rank", rank)
+            self.assert_refused(result, 2, "E_USAGE", words=(f"--rank {rank}: the target has ranks 0 to 1",))
+        self.assert_refused(self.reshard(*words, "--rank", "one"), 2, "E_USAGE", words=("--rank", "one"))
+        for pattern, said in (("model.layer.*.w", "nearest: 'model.layers.0.w'"), ("model.*.w", "`*` stops at '.' and '/': '**' in its place, as in 'model.**.w', matches 1 of them"),
+                              ("layers.**", "(it has 2)"), ("re:x", "(it has 2)")):
+            for form in ("text", "json", "html"):
+                result = self.reshard(*words, "--tensor", pattern, "--report", form)
+                self.assert_refused(result, 2, "E_USAGE", words=("--tensor", pattern, said))
+        self.assert_exit(self.reshard(*words, "--tensor", "model.**.w"), 0)
 
     def test_a_report_of_inspect_stands_for_the_checkpoint(self):
         source = self.ranks([{"w": s, "n": iota(3)} for s in even(iota(8, 2), 0, 2)])
@@ -136,6 +151,23 @@ class PlanReport(Case):
             broken = self.dir / "broken.json"
             broken.write_text(text)
             self.refuse_plan(plan, broken, 4, "E_FORMAT", words=("broken.json",))
+        for key, values in (("axes", (7, ["tp"], [2], ["tp=3"], ["tp=2", "tp=1"], {})), ("files", (7, ["rank-{rank}.h5"]))):
+            for value in values:
+                broken.write_text(json.dumps({**json.loads(report.read_text()), key: value}))
+                self.refuse_plan(plan, broken, 4, "E_FORMAT", words=("broken.json", key))
+        broken.write_text(json.dumps({**json.loads(report.read_text()), "axes": ["dp=1", "tp=2"]}))
+        self.assert_exit(self.reshard("plan", self.tp_plan(2, 4, ("w", {"0": "tp"}), ("n", None)), "--source", broken), 0)
+
+    def test_replicas_of_a_target_are_written_by_one_process(self):
+        """Ranks 0 and 2 hold the same half: where one process writes both, it reads that half and nothing is exchanged."""
+        report = {"schema": "reshard.inspect", "version": 1, "format": "safetensors", "ranks": 1, "axes": None, "files": "model.safetensors", "bytes": 1 << 26,
+                  "tensors": [{"name": "w", "dtype": "f32", "stored": [[[4096, 4096], [0, 0]]], "global_shape": None}], "warnings": []}
+        (self.dir / "inspect.json").write_text(json.dumps(report))
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["dp=2", "tp=2"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]})
+        told = self.report(plan, self.dir / "inspect.json", "--processes", "2", "--transport", "mpi")
+        self.assertEqual((told["totals"]["bytes_read"], told["totals"]["bytes_exchanged"]), (1 << 26, 0))
+        direct = self.report(plan, self.dir / "inspect.json", "--processes", "2", "--transport", "direct")
+        self.assertEqual(direct["totals"]["bytes_read"], 1 << 26)
 
     def refuse_plan(self, plan, source, code, *codes, words=()):
         result = self.reshard("plan", plan, "--source", source)
@@ -247,6 +279,9 @@ class RunReport(Case):
         plan = self.plan({"reshard": 1, "source": {"axes": ["tp=2"]}, "target": {"axes": ["dp=2", "pp=2"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]})
         usual, quiet, verbose = (self.run_plan(plan, source, *options) for options in ((), ("--quiet",), ("--verbose",)))
         self.assertIn("notice: W_AXIS_IDLE", usual.err)
+        for line in usual.err.splitlines():  # each whole on its line: this is no terminal
+            self.assertRegex(line, "^(warning|notice): W_")
+        self.assertTrue(any(len(line) > 80 for line in usual.err.splitlines()), usual.err)
         self.assertIn("warning: W_AXIS_IDLE", usual.err)
         self.assertNotIn("W_", usual.out)
         self.assertEqual(quiet.err, "")

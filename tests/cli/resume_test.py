@@ -1,5 +1,6 @@
 """Runs that end halfway: what they leave, and that --resume makes of it what an undisturbed run would have made."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -9,8 +10,10 @@ import signal
 import subprocess
 import sys
 import time
+import types
 import unittest
 
+from stopped import descendants
 from support import (BINARY, MPIEXEC, Case, Result, command, crc64, environment, execute, needs_plain_build, read_header,
                      snapshot, write_safetensors)
 from tensors import Tensor, iota
@@ -26,6 +29,37 @@ def may_trace():
 
 
 needs_strace = unittest.skipUnless(may_trace(), "strace is not there or may not trace")
+
+
+def stopped_below(process, timeout=30):
+    """The process of the group that stands still."""
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline and process.poll() is None:
+        for pid in descendants(process.pid):
+            with contextlib.suppress(OSError):
+                if pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T":
+                    return pid
+        time.sleep(0.01)
+    raise AssertionError(f"nothing has stopped: {process.poll()}")
+
+
+@contextlib.contextmanager
+def stopped_at(place, words):
+    """A run of which one process stands still at a phase or a buffer; behind the block it goes on, and `result` is there."""
+    process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+                               env=environment(RESHARD_TEST_SIGNAL=f"{int(signal.SIGSTOP)}:{place}"))
+    run = types.SimpleNamespace()
+    try:
+        stopped = stopped_below(process)
+        yield run
+        start = time.monotonic()
+        os.kill(stopped, signal.SIGCONT)
+        out, err = process.communicate(timeout=60)
+        run.result = Result(process.returncode, out.decode(), err.decode(), time.monotonic() - start)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
 
 class Ended(Case):
@@ -288,9 +322,14 @@ class Damaged(Ended):
                     journal.write_bytes(b"".join([*lines[:3], b"rank-00000.safetensors 0 99999999999 0000000000000000\n", b"\x00\xff\n", *lines[4:]]))
                 else:
                     journal.write_bytes({"empty": b"", "torn": content[:len(content) // 2 + 5], "noise": os.urandom(1000)}[damage])
-                report = self.assert_resumed()
                 if damage in ("torn", "lines"):
-                    self.assertGreater(report["bytes_resumed"], 20 * MIB)
+                    self.assertGreater(self.assert_resumed()["bytes_resumed"], 20 * MIB)
+                else:  # nothing tells whose files these are
+                    before = snapshot(self.partial)
+                    self.assert_exit(self.go("--resume"), 2)
+                    self.assertEqual(snapshot(self.partial), before)
+                    self.assert_exit(self.go("--overwrite"), 0)
+                    self.assertEqual(snapshot(self.target), self.undisturbed())
                 self.clear()
 
 
@@ -352,6 +391,63 @@ class Refused(Ended):
         self.assertEqual(snapshot(self.target), self.undisturbed())
 
 
+class Strays(Ended):
+    """Files that somebody else has put into the staging directory."""
+
+    rows, columns = 64, 64
+
+    def test_a_stray_file_is_named_and_nothing_is_published(self):
+        expected = self.undisturbed()
+        for np, options in ((1, ()), (2, ("--overwrite",))):
+            with self.subTest(np=np):
+                old = self.put_old_target() if options else None
+                stray = self.partial / "notes.txt"
+                with stopped_at("publish:0", command(*self.words(*options), np=np)) as run:
+                    stray.write_text("mine")
+                result = run.result
+                self.assert_exit(result, 2)
+                self.assertEqual([(error["code"], error["where"]) for error in result.json()["errors"]], [("E_EXISTS", str(stray))])
+                self.assert_error_lines(result, "E_EXISTS")
+                self.assertEqual(snapshot(self.target) if self.target.exists() else None, old)
+                self.assert_exit(self.go("--resume", *options, np=np), 2)  # still there
+                self.assertEqual(stray.read_text(), "mine")
+                stray.unlink()
+                self.assert_resumed(*options, np=np, expected=expected)
+                self.clear()
+
+    def test_a_directory_of_somebody_else_is_left_alone(self):
+        self.partial.mkdir()
+        (self.partial / "notes.txt").write_text("mine")
+        for np in (1, 2):
+            for options in ((), ("--resume",), ("--resume", "--overwrite")):
+                result = self.go(*options, np=np)
+                self.assert_exit(result, 2)
+                self.assert_error_lines(result, "E_EXISTS")
+                for word in ("target.partial", "notes.txt", "move it away", "--overwrite without --resume"):
+                    self.assertIn(word, result.err)
+                self.assertEqual((self.partial / "notes.txt").read_text(), "mine")
+        (self.partial / "notes.txt").rename(self.dir / "notes.txt")
+        self.assert_resumed()
+
+    def test_it_goes_on_from_before_the_first_file(self):
+        for place in ("stage:0", "create:0"):
+            with self.subTest(place=place):
+                result = self.go(env=environment(RESHARD_TEST_SIGNAL=f"9:{place}"))
+                self.assertEqual(result.code, -signal.SIGKILL)
+                self.assert_resumed()
+                self.clear()
+
+    def test_a_file_that_has_gone_is_named_and_nothing_is_published(self):
+        with stopped_at("publish:0", command(*self.words())) as run:
+            (self.partial / "rank-00003.safetensors").unlink()
+        self.assert_exit(run.result, 4)
+        self.assert_error_lines(run.result, "E_MISSING")
+        self.assertIn("rank-00003.safetensors", run.result.err)
+        self.assertFalse(self.target.exists())
+        self.assert_exit(self.go("--overwrite"), 0)
+        self.assertEqual(snapshot(self.target), self.undisturbed())
+
+
 class Finished(Ended):
     rows, columns = 64, 64
 
@@ -388,6 +484,21 @@ class Finished(Ended):
             self.assertEqual(snapshot(self.target), spoiled)
             self.assert_exit(self.go("--resume", "--overwrite"), 0)
             self.assertEqual(snapshot(self.target), whole)
+
+    def test_side_files_that_a_finished_target_lacks_are_named(self):
+        self.assert_exit(self.go(), 0)
+        before = snapshot(self.target)
+        for options in ((), ("--copy-side-files",)):
+            report = self.go("--resume", *options).json()
+            self.assertEqual((report["side_files"], report["side_files_left"]), ([], ["config.json"]))
+            text = self.reshard("run", self.eight, "--source", self.source, "--target", self.target, "--resume", *options)
+            self.assert_exit(text, 0)
+            self.assertIn("finished already", text.out)
+            self.assertRegex(text.out, "not copied +config.json")
+            self.assertEqual(snapshot(self.target), before)
+        self.assert_exit(self.go("--overwrite", "--copy-side-files"), 0)
+        self.assertIn("config.json", snapshot(self.target))
+        self.assertEqual(self.go("--resume", "--copy-side-files").json()["side_files_left"], [])
 
     def test_another_target_is_in_the_way(self):
         other = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "**"}]}, "other.json")
@@ -525,35 +636,12 @@ class Vanishing(Ended):
     def test_the_staging_directory_goes_while_the_run_lives(self):
         for np, process in ((1, 0), (3, 1)):
             with self.subTest(np=np):
-                run = subprocess.Popen([str(word) for word in command(*self.words("--transport", "mpi"), np=np)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                       env=environment(RESHARD_TEST_SIGNAL=f"{int(signal.SIGSTOP)}:unpacked:w:{self.buffers // 4 // np}:{process}"), start_new_session=True)
-                try:
-                    stopped = self.wait_for_stop(run)
+                place = f"unpacked:w:{self.buffers // 4 // np}:{process}"
+                with stopped_at(place, command(*self.words("--transport", "mpi"), np=np)) as run:
                     shutil.rmtree(self.partial)
-                    start = time.monotonic()
-                    os.kill(stopped, signal.SIGCONT)
-                    out, err = run.communicate(timeout=60)
-                finally:
-                    if run.poll() is None:
-                        os.killpg(run.pid, signal.SIGKILL)
-                result = Result(run.returncode, out.decode(), err.decode(), time.monotonic() - start)
+                result = run.result
                 self.assert_exit(result, 5)
                 self.assertLess(result.seconds, 10)
                 self.assert_error_lines(result, "E_IO")
                 self.assertFalse(self.target.exists())
                 self.clear()
-
-    def wait_for_stop(self, run):
-        """The process below `run`, or itself, that stands still."""
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            for pid in [int(folder.name) for folder in pathlib.Path("/proc").iterdir() if folder.name.isdigit()]:
-                try:
-                    state = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-                    words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                except OSError:
-                    continue
-                if state == "T" and str(self.target).encode() in words:
-                    return pid
-            time.sleep(0.01)
-        raise AssertionError(f"nothing has stopped: {run.poll()}")

@@ -19,10 +19,11 @@ EXAMPLES = REPOSITORY / "scripts" / "examples"
 
 
 class Colour(Case):
-    def on_a_terminal(self, *words, **variables):
-        """What a terminal receives; the command's exit code must be 0."""
+    def on_a_terminal(self, *words, stream="stdout", **variables):
+        """What a terminal receives of one stream; the command's exit code must be 0, and standard error otherwise empty."""
         master, slave = pty.openpty()
-        process = subprocess.Popen([str(word) for word in command(*words)], stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE,
+        process = subprocess.Popen([str(word) for word in command(*words)], stdin=subprocess.DEVNULL,
+                                   **{"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, stream: slave},
                                    env={**environment(), "TERM": "xterm", **variables})
         os.close(slave)
         received = b""
@@ -35,8 +36,10 @@ class Colour(Case):
                 break
             received += part
         os.close(master)
-        self.assertEqual((process.wait(timeout=60), process.stderr.read()), (0, b""))
-        process.stderr.close()
+        self.assertEqual(process.wait(timeout=60), 0)
+        if process.stderr is not None:
+            self.assertEqual(process.stderr.read(), b"")
+            process.stderr.close()
         return received.decode().replace("\r\n", "\n")
 
     def test_colour_is_for_terminals(self):
@@ -54,6 +57,14 @@ class Colour(Case):
         self.assertNotIn("\x1b", self.on_a_terminal(*words, "--report", "json"))
         self.on_a_terminal(*words, "--output", self.dir / "plan.txt")
         self.assertEqual((self.dir / "plan.txt").read_text(), plain.out)
+
+    def test_warnings_are_wrapped_for_terminals(self):
+        source = self.ranks([{"w": s} for s in even(iota(8), 0, 2)])
+        plan = self.plan({"reshard": 1, "source": {"axes": ["tp=2"]}, "target": {"axes": ["dp=2", "pp=2"]}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]})
+        plain = self.run_plan(plan, source).err
+        received = self.on_a_terminal("run", plan, "--source", source, "--target", self.dir / "t", stream="stderr")
+        self.assertEqual([line for line in received.splitlines() if len(line) > 80], [])
+        self.assertEqual(received.split(), plain.split())
 
     def test_a_launcher_s_terminal_shows_none(self):
         """A launcher may give its first process a terminal although the job's own output goes to a file."""
@@ -79,6 +90,28 @@ class Colour(Case):
         self.assertIn("4:8 |  1  |", result.out)
         self.assertIn("6:8 |  3  |", result.out)
         self.assertRegex(result.out, r"1 -> 3 +\[2:4, 0:4\] +\[0:2, 0:4\] +32 B")
+
+
+class Names(Case):
+    """Names from files that a terminal would obey or not show."""
+
+    def test_no_command_prints_them_as_they_are(self):
+        unseen = "\x1b\x85\x9b\u200e\u202e\u2066\u2028\u2029\u200b\ufeff"
+        name = f"w{unseen}é"
+        source = self.full({name: iota(4), name + "2": iota(4)})
+        (source / f"{name}.json").write_text("{}")
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "w*", "shard": {"0": "tp"}}]})
+        bad = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=3"]}, "tensors": [{"match": "w*", "shard": {"0": "tp"}}]}, "bad.json")
+        target = self.dir / "target"
+        for code, words in ((0, ("inspect", source)), (0, ("plan", plan, "--source", source)), (0, ("plan", plan, "--source", source, "--tensor", "**")),
+                            (0, ("plan", plan, "--source", source, "--rank", "1")), (0, ("run", plan, "--source", source, "--target", target, "--verbose")),
+                            (0, ("verify", target, "--verbose")), (0, ("compare", source, target, "--plan", plan)), (4, ("plan", bad, "--source", source))):
+            with self.subTest(words=words[0]):
+                result = self.reshard(*words)
+                self.assert_exit(result, code)
+                self.assertEqual([hex(ord(c)) for c in result.out + result.err if c in unseen], [])
+        self.assertIn("w\\x1b\\u0085\\u009b\\u200e\\u202e\\u2066\\u2028\\u2029\\u200b\\ufeffé", result.err)
+        self.assertIn(name, [tensor["name"] for tensor in self.reshard("inspect", source, "--report", "json").json()["tensors"]])
 
 
 class Help(Case):
@@ -156,6 +189,14 @@ class Completion(Case):
         self.assertEqual((self.dir / "usr/share/bash-completion/completions/reshard").read_bytes(), (COMPLETION / "reshard.bash").read_bytes())
         self.assertEqual((self.dir / "usr/share/zsh/site-functions/_reshard").read_bytes(), (COMPLETION / "_reshard").read_bytes())
         self.assertTrue(os.access(self.dir / "usr/bin/reshard", os.X_OK))
+
+    def test_a_transport_that_this_build_is_without(self):
+        if "NCCL: not built in" not in self.reshard("--version").out:
+            self.skipTest("this build has NCCL")
+        for name in ("run", "plan"):
+            self.assertIn("this build is without NCCL", " ".join(self.reshard(name, "--help").out.split()))
+        result = self.reshard("plan", self.tp_plan(0, 2, ("w", {"0": "tp"})), "--check", "--transport", "nccl")
+        self.assert_refused(result, 6, "E_DEVICE", words=("this build is without NCCL", "auto, direct or mpi"))
 
     def test_choices_are_those_of_the_help(self):
         result = self.reshard("plan", "--help")

@@ -229,6 +229,29 @@ TEST_CASE("every number of processes and every transport gives the bytes of one 
     }
 }
 
+TEST_CASE("tensors that everyone needs are exchanged while others are read directly, to the bytes of one process") {
+  const Setting setting;
+  setting.run_alone("alone");
+  for (const int memory_bytes : {1 << 29, 40000}) {
+    CAPTURE(memory_bytes);
+    pipeline::RunOptions options = setting.options("together", Transport::kAuto);
+    options.prepare.machine = pipeline::Machine{pipeline::Storage::kNetwork, 2};
+    options.prepare.memory_bytes = memory_bytes;
+    pipeline::RunResult result;
+    CHECK(outcome([&] { result = setting.run(options); }) == "done");
+    CHECK(setting.different("alone", "together") == "");
+    const planner::Selection& exchanged = result.prepared->transport.exchanged;
+    const auto count = std::count(exchanged.begin(), exchanged.end(), true);
+    if (world().size() > 1) CHECK((count > 0 && count < std::ssize(exchanged)));
+    if (world().size() == 1) CHECK(count == 0);
+    setting.clear("together");
+  }
+}
+
+TEST_CASE("processes of one machine are one node") {
+  CHECK(world().nodes() == 1);
+}
+
 TEST_CASE("a tensor eight times the memory bound is moved within it, and files are shared by their writers") {
   const Setting setting(
       "reshard: 1\nsource: {axes: [tp=2]}\ntarget: {axes: [dp=1]}\ntensors: [{match: big, shard: {1: tp}}]\n");

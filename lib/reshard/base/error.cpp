@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <utility>
 
 namespace reshard {
@@ -110,6 +112,24 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
+/// A character of `text` beyond ASCII, which is all of it and well formed.
+char32_t code_point(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  char32_t out = text.size() == 2 ? first & 0x1fU : text.size() == 3 ? first & 0x0fU : first & 0x07U;
+  for (const char c : text.substr(1)) out = out << 6U | (static_cast<unsigned char>(c) & 0x3fU);
+  return out;
+}
+
+/// Characters beyond ASCII that show nothing themselves but change what is shown: C1 controls (terminals obey them),
+/// marks and overrides of direction, breaks of lines and paragraphs, what has no width. First and last of each range.
+constexpr auto kUnseen = std::to_array<std::pair<char32_t, char32_t>>(
+    {{0x80, 0x9f}, {0x61c, 0x61c}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}});
+
+bool is_unseen(char32_t c) {
+  return std::any_of(kUnseen.begin(), kUnseen.end(),
+                     [&](const auto& range) { return range.first <= c && c <= range.second; });
+}
+
 }  // namespace
 
 std::string escaped(std::string_view text) {
@@ -117,7 +137,12 @@ std::string escaped(std::string_view text) {
   out.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
     if (const std::size_t length = utf8_length(text.substr(i)); length > 1) {
-      out += text.substr(i, length);
+      const std::string_view character = text.substr(i, length);
+      if (const char32_t c = code_point(character); is_unseen(c)) {
+        out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(c));
+      } else {
+        out += character;
+      }
       i += length;
       continue;
     }

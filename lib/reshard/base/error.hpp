@@ -112,7 +112,8 @@ struct Warning {
 std::string to_line(const Issue& issue);
 std::string to_line(const Warning& warning);
 
-/// Text on one line: control characters as \n, \t, \xHH.
+/// Text on one line that shows what is in it: control characters and bytes that are no UTF-8 as \n, \t, \xHH, C1
+/// controls and characters that only steer how others are shown (direction, breaks, no width) as \uHHHH.
 std::string escaped(std::string_view text);
 
 class Error : public std::exception {

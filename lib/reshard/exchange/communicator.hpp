@@ -28,6 +28,8 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual ProcessRank rank() const = 0;
   virtual int size() const = 0;
+  /// Over how many nodes (that share memory) the processes are spread.
+  virtual int nodes() = 0;
   virtual void barrier() = 0;
   /// Rank 0's bytes on every process.
   virtual std::string broadcast(std::string bytes) = 0;

@@ -50,13 +50,17 @@ OwnedNumber Ownership::locate(Index global) const {
   return {global, static_cast<Index>(coordinate), global - first_[coordinate]};
 }
 
-OwnedNumber Ownership::locate_local(Index coordinate, Index local) const {
+std::pair<Index, Index> Ownership::numbers_of(Index coordinate) const {
   const auto c = static_cast<std::size_t>(coordinate);
-  const Index share = first_[c + 1] - first_[c];
+  return {first_[c], first_[c + 1] - first_[c]};
+}
+
+OwnedNumber Ownership::locate_local(Index coordinate, Index local) const {
+  const auto [first, share] = numbers_of(coordinate);
   if (local < 0 || local >= share)
     refuse(fmt::format("owner: local number {} on coordinate {} of axis '{}', which has {}", local, coordinate, axis_,
                        share));
-  return {first_[c] + local, coordinate, local};
+  return {first + local, coordinate, local};
 }
 
 }  // namespace reshard::layout

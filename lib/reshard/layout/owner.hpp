@@ -4,6 +4,7 @@
 // 1).
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshard/layout/mesh.hpp"
@@ -31,6 +32,9 @@ class Ownership {
 
   /// The tensor that coordinate calls number `local`. Errors: kOwner (the coordinate has fewer).
   OwnedNumber locate_local(Index coordinate, Index local) const;
+
+  /// The first number of a coordinate, and how many it has.
+  std::pair<Index, Index> numbers_of(Index coordinate) const;
 
  private:
   std::string axis_;

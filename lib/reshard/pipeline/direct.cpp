@@ -4,11 +4,8 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
 #include <thread>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -23,59 +20,6 @@ using exchange::Side;
 using planner::Tile;
 using planner::TileId;
 using planner::WorkTensor;
-
-/// The part of a tile that a process writes, with what it needs to read; nothing where it writes none of it. `writers`:
-/// of every target part.
-std::optional<Tile> share_of(Tile tile, const std::vector<std::vector<ProcessRank>>& writers, ProcessRank process) {
-  std::vector<bool> wanted;
-  std::vector<bool> counted;  // of several writers of a part, the first one's digest counts
-  bool any = false;
-  for (const std::vector<ProcessRank>& of_part : writers) {
-    wanted.push_back(std::binary_search(of_part.begin(), of_part.end(), process));
-    counted.push_back(of_part.front() == process);
-    any = any || wanted.back();
-  }
-  if (!any) return std::nullopt;
-  for (layout::CopyBox& box : tile.copies) box.canonical = box.canonical && counted[box.target];
-  return planner::restricted(tile, wanted);
-}
-
-/// Memory of one tile's buffers.
-std::int64_t tile_bytes(const Tile& tile, const WorkTensor& work) {
-  std::int64_t out = 0;
-  for (const planner::SourcePart& part : tile.sources)
-    out += planner::buffer_bytes(read_bytes(part, work.source_element_bytes));
-  for (const planner::TargetPart& part : tile.targets)
-    out += planner::buffer_bytes(part.elements * work.target_element_bytes);
-  if (work.converts()) {
-    planner::Index most = 0;
-    for (const layout::CopyBox& box : tile.copies) most = std::max(most, box.elements());
-    out += planner::buffer_bytes(most * work.source_element_bytes) +
-           planner::buffer_bytes(most * work.target_element_bytes);
-  }
-  return out;
-}
-
-/// Of one tensor, by the processes that have a part in it.
-using TensorCost = std::map<ProcessRank, DirectCost>;
-
-TensorCost tensor_cost(const WorkTensor& work, const planner::TensorWriters& tensor_writers, int processes) {
-  TensorCost out;
-  for (std::size_t number = 0; number < work.tiling->size(); ++number) {
-    const Tile tile = work.tiling->tile(number, work.sources);
-    const std::vector<std::vector<ProcessRank>> writers = tensor_writers.of(tile);
-    std::set<ProcessRank> all;
-    for (const std::vector<ProcessRank>& of_part : writers) all.insert(of_part.begin(), of_part.end());
-    for (const ProcessRank writer : all) {
-      const Tile share = processes == 1 ? tile : *share_of(tile, writers, writer);
-      DirectCost& cost = out[writer];
-      for (const planner::SourcePart& part : share.sources)
-        cost.bytes_read += read_bytes(part, work.source_element_bytes);
-      cost.least_memory_bytes = std::max(cost.least_memory_bytes, tile_bytes(share, work));
-    }
-  }
-  return out;
-}
 
 class Worker {
  public:
@@ -209,32 +153,31 @@ std::size_t tiles_at_a_time(const std::vector<WorkTensor>& work, std::size_t til
 
 }  // namespace
 
-std::vector<DirectCost> direct_costs(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
-                                     int processes) {
-  // What a tensor costs follows from its tiling, its elements, the ranks it is read from and, where every shard is
-  // written by one process, from who that is.
-  std::map<std::tuple<const planner::Tiling*, std::int64_t, std::int64_t, bool, std::vector<planner::Index>,
-                      std::vector<std::vector<ProcessRank>>>,
-           TensorCost>
-      known;
-  std::vector<DirectCost> out(static_cast<std::size_t>(processes));
-  for (std::size_t t = 0; t < work.size(); ++t) {
-    const planner::TensorWriters writers(work[t], t, targets);
-    TensorCost cost;
-    if (!writers.one_for_each_file()) {
-      cost = tensor_cost(work[t], writers, processes);
-    } else {
-      const auto [entry, added] =
-          known.try_emplace({work[t].tiling, work[t].source_element_bytes, work[t].target_element_bytes,
-                             work[t].converts(), work[t].sources, writers.settled()});
-      if (added) entry->second = tensor_cost(work[t], writers, processes);
-      cost = entry->second;
-    }
-    for (const auto& [process, of_process] : cost) {
-      DirectCost& sum = out[static_cast<std::size_t>(process)];
-      sum.bytes_read += of_process.bytes_read;
-      sum.least_memory_bytes = std::max(sum.least_memory_bytes, of_process.least_memory_bytes);
-    }
+std::optional<Tile> share_of(Tile tile, const std::vector<std::vector<ProcessRank>>& writers, ProcessRank process) {
+  std::vector<bool> wanted;
+  std::vector<bool> counted;  // of several writers of a part, the first one's digest counts
+  bool any = false;
+  for (const std::vector<ProcessRank>& of_part : writers) {
+    wanted.push_back(std::binary_search(of_part.begin(), of_part.end(), process));
+    counted.push_back(of_part.front() == process);
+    any = any || wanted.back();
+  }
+  if (!any) return std::nullopt;
+  for (layout::CopyBox& box : tile.copies) box.canonical = box.canonical && counted[box.target];
+  return planner::restricted(tile, wanted);
+}
+
+std::int64_t tile_bytes(const Tile& tile, const WorkTensor& work) {
+  std::int64_t out = 0;
+  for (const planner::SourcePart& part : tile.sources)
+    out += planner::buffer_bytes(read_bytes(part, work.source_element_bytes));
+  for (const planner::TargetPart& part : tile.targets)
+    out += planner::buffer_bytes(part.elements * work.target_element_bytes);
+  if (work.converts()) {
+    planner::Index most = 0;
+    for (const layout::CopyBox& box : tile.copies) most = std::max(most, box.elements());
+    out += planner::buffer_bytes(most * work.source_element_bytes) +
+           planner::buffer_bytes(most * work.target_element_bytes);
   }
   return out;
 }
@@ -247,10 +190,10 @@ DirectMemory direct_memory(const DirectCost& cost, std::int64_t memory_bytes, in
   return out;
 }
 
-std::int64_t run_direct(const Job& job, const DirectCost& cost) {
+std::int64_t run_direct(const Job& job, const DirectCost& cost, const planner::Selection& tensors) {
   const DirectMemory memory = direct_memory(cost, job.memory_bytes, job.threads);
   const auto threads = static_cast<std::size_t>(memory.threads);
-  const planner::TileList tiles(job.work, memory.threads);
+  const planner::TileList tiles(job.work, memory.threads, tensors);
   if (tiles.size() == 0) return 0;
   std::vector<planner::TensorWriters> writers;
   if (job.communicator.size() > 1) writers = planner::tensor_writers(job.work, job.targets);

@@ -3,15 +3,13 @@
 // goes between processes. Threads take tiles from one list; each tile is read, digested, moved, digested and written by
 // one thread while it is in its cache.
 
+#include <optional>
+#include <vector>
+
 #include "reshard/pipeline/job.hpp"
+#include "reshard/pipeline/move_costs.hpp"
 
 namespace reshard::pipeline {
-
-/// What direct does, without doing it.
-struct DirectCost {
-  std::int64_t bytes_read = 0;
-  std::int64_t least_memory_bytes = 0;  ///< with one thread: of the largest tile
-};
 
 /// How a process divides its memory among its threads.
 struct DirectMemory {
@@ -25,13 +23,16 @@ struct DirectMemory {
 /// `memory_bytes` hold the largest tile. No more than `threads` threads.
 DirectMemory direct_memory(const DirectCost& cost, std::int64_t memory_bytes, int threads);
 
-/// Cost of every process's part. No file is touched. Tensors that are cut, read and written alike are counted once.
-std::vector<DirectCost> direct_costs(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
-                                     int processes);
+/// The part of a tile that a process writes, with what it needs to read; nothing where it writes none of it. `writers`:
+/// of every target part.
+std::optional<planner::Tile> share_of(planner::Tile tile, const std::vector<std::vector<ProcessRank>>& writers,
+                                      ProcessRank process);
+/// Memory of one tile's buffers.
+std::int64_t tile_bytes(const planner::Tile& tile, const planner::WorkTensor& work);
 
-/// Moves this process's part. Not collective: another process's failure is noticed between tiles
-/// (Communicator::alarm_raised) and ends this one early; the caller agrees afterwards. `cost` is this process's.
+/// Moves this process's part of the selected tensors. Not collective: another process's failure is noticed between
+/// tiles (Communicator::alarm_raised) and ends this one early; the caller agrees afterwards. `cost` is this process's.
 /// Returns the peak of staging memory. Errors: kIo, kFormat, kDigest, kInterrupted, kMemory.
-std::int64_t run_direct(const Job& job, const DirectCost& cost);
+std::int64_t run_direct(const Job& job, const DirectCost& cost, const planner::Selection& tensors);
 
 }  // namespace reshard::pipeline

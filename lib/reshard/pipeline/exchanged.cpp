@@ -282,12 +282,12 @@ void attempt(std::optional<Error>& failure, Step step) {
 }  // namespace
 
 ExchangeCost exchange_cost(const std::vector<WorkTensor>& work, const planner::TargetMap& targets, int processes,
-                           std::int64_t bound_bytes) {
+                           std::int64_t bound_bytes, const planner::Selection& tensors) {
   ExchangeCost cost;
   cost.bytes_read.assign(static_cast<std::size_t>(processes), 0);
   cost.peak_bytes.assign(static_cast<std::size_t>(processes), 0);
   cost.held = RoundHistory(static_cast<std::size_t>(processes));
-  planner::Rounds rounds(work, targets, processes, bound_bytes);
+  planner::Rounds rounds(work, targets, processes, bound_bytes, tensors);
   while (const auto round = rounds.next()) {
     ++cost.rounds;
     cost.held.add(rounds.held_bytes());
@@ -306,10 +306,10 @@ ExchangeCost exchange_cost(const std::vector<WorkTensor>& work, const planner::T
   return cost;
 }
 
-std::int64_t run_exchanged(const Job& job, const ExchangeCost& cost) {
+std::int64_t run_exchanged(const Job& job, const ExchangeCost& cost, const planner::Selection& tensors) {
   const std::int64_t bound_bytes = std::min(job.memory_bytes, kRoundBytes);
   Arena arena(cost.peak_bytes[static_cast<std::size_t>(job.communicator.rank())]);
-  planner::Rounds rounds(job.work, job.targets, job.communicator.size(), bound_bytes);
+  planner::Rounds rounds(job.work, job.targets, job.communicator.size(), bound_bytes, tensors);
   // What fails on one process is kept while the exchange goes on with whatever bytes. Before any of those is written,
   // all know: an earlier run's bytes are trusted by the one that continues it.
   std::optional<Error> failure;

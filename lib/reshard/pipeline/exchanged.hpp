@@ -19,15 +19,16 @@ struct ExchangeCost {
   RoundHistory held;
 };
 
-/// Errors: kMemory where `bound_bytes` is too small for a tile, naming the least that works.
+/// Of the selected tensors. Errors: kMemory where `bound_bytes` is too small for a tile, naming the least that works.
 ExchangeCost exchange_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
-                           int processes, std::int64_t bound_bytes);
+                           int processes, std::int64_t bound_bytes, const planner::Selection& tensors);
 
 /// What one process holds in a round at most: beyond this, larger rounds gain nothing.
 inline constexpr std::int64_t kRoundBytes = std::int64_t{64} << 20;
 
-/// Moves everything. Collective; an error of one process inside a round ends all after that round, with the same error.
-/// Returns the peak of this process's staging memory. Errors: kIo, kFormat, kDigest, kInterrupted, kTransport.
-std::int64_t run_exchanged(const Job& job, const ExchangeCost& cost);
+/// Moves the selected tensors. Collective; an error of one process inside a round ends all after that round, with the
+/// same error. Returns the peak of this process's staging memory. Errors: kIo, kFormat, kDigest, kInterrupted,
+/// kTransport.
+std::int64_t run_exchanged(const Job& job, const ExchangeCost& cost, const planner::Selection& tensors);
 
 }  // namespace reshard::pipeline

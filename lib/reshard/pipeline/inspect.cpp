@@ -7,11 +7,12 @@
 #include <system_error>
 
 #include "reshard/format/safetensors/index.hpp"
-#include "reshard/pipeline/rank_files.hpp"
+#include "reshard/pipeline/nested_files.hpp"
 #include "reshard/pipeline/source.hpp"
 #include "reshard/pipeline/target.hpp"
 #include "reshard/pipeline/unsupported_files.hpp"
 #include "reshard/plan/file_template.hpp"
+#include "reshard/plan/rank_files.hpp"
 #include "reshard/plan/side.hpp"
 
 namespace reshard::pipeline {
@@ -55,11 +56,11 @@ std::vector<Found> found_in(const std::vector<std::string>& names, const Formats
   std::vector<Found> out;
   const auto there = [&](const std::string& name) { return std::binary_search(names.begin(), names.end(), name); };
   for (const auto& format : formats.all()) {
-    const std::string single = default_files(1, format->extension());
+    const std::string single = plan::default_files(1, format->extension());
     if (there(single)) out.push_back({std::string(format->name()), single, {0}, single});
     const std::string index(format::safetensors::kIndexName);
     if (format->name() == "safetensors" && there(index)) out.push_back({"safetensors", std::nullopt, {0}, index});
-    const plan::FileTemplate by_rank(default_files(kSeveralRanks, format->extension()), {});
+    const plan::FileTemplate by_rank(plan::default_files(kSeveralRanks, format->extension()), {});
     Found ranks{std::string(format->name()), by_rank.text(), {}, ""};
     for (const std::string& name : names) {
       const std::optional<plan::FileFields> fields = by_rank.match(name);
@@ -77,11 +78,11 @@ Error no_checkpoint(const fs::path& directory, const std::vector<std::string>& n
   std::string expected;
   for (const auto& format : formats.all())
     expected += fmt::format("model{0}, rank-00000{0} and so on, ", format->extension());
-  return Error(
-      Issue{ErrorCode::kMissing, directory.string(), "",
-            fmt::format("holds no checkpoint by name: expected {}or {}; found {}. Give one file as the path, or rename "
-                        "the files (a plan reads other names with `files`)",
-                        expected, format::safetensors::kIndexName, some_of(names, names.size()))});
+  std::string remedy = nested_files_hint(directory, formats);
+  if (remedy.empty()) remedy = "Give one file as the path, or rename the files (a plan reads other names with `files`)";
+  return Error(Issue{ErrorCode::kMissing, directory.string(), "",
+                     fmt::format("holds no checkpoint by name: expected {}or {}; found {}. {}", expected,
+                                 format::safetensors::kIndexName, some_of(names, names.size()), remedy)});
 }
 
 /// Ranks 0 .. n-1 are all there.

@@ -40,6 +40,10 @@ std::int64_t read_bytes(const planner::SourcePart& part, std::int64_t element_by
   return elements * element_bytes;
 }
 
+std::int64_t reads(const planner::SourcePart& part, std::int64_t element_bytes) {
+  return reads_rows(part, element_bytes) ? part.rows : 1;
+}
+
 void read_part(SourceReaders& readers, const SourceLocation& location, const planner::SourcePart& part,
                std::int64_t element_bytes, std::span<std::byte> out) {
   if (!reads_rows(part, element_bytes)) {

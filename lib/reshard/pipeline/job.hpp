@@ -52,6 +52,8 @@ void check_interrupted(const Job& job);
 /// short, all from the first wanted element to the last, `row_elements` apart. Says which by `reads_rows`.
 bool reads_rows(const planner::SourcePart& part, std::int64_t element_bytes);
 std::int64_t read_bytes(const planner::SourcePart& part, std::int64_t element_bytes);
+/// How many reads of a file that takes.
+std::int64_t reads(const planner::SourcePart& part, std::int64_t element_bytes);
 void read_part(SourceReaders& readers, const SourceLocation& location, const planner::SourcePart& part,
                std::int64_t element_bytes, std::span<std::byte> out);
 void read_part(const Job& job, std::size_t tensor, const planner::SourcePart& part, std::span<std::byte> out);

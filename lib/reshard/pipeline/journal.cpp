@@ -16,13 +16,12 @@
 namespace reshard::pipeline {
 namespace {
 
-constexpr std::string_view kName = "journal";
 constexpr std::string_view kFirstWords = "reshard journal 1 ";
 constexpr std::int64_t kReadBytes = std::int64_t{1} << 20;
 constexpr std::size_t kDigestDigits = 16;
 
 fs::path journal_path(const fs::path& directory, ProcessRank process) {
-  return directory / (process == 0 ? std::string(kName) : fmt::format("{}.{}", kName, process));
+  return directory / (process == 0 ? std::string(kJournalName) : fmt::format("{}.{}", kJournalName, process));
 }
 
 std::string first_line(const std::string& plan_digest) {
@@ -117,11 +116,11 @@ std::vector<std::string> staging_names(const fs::path& directory) {
 }  // namespace
 
 bool is_staging_name(std::string_view name) {
-  return name.starts_with(kName) && (name.size() == kName.size() || name[kName.size()] == '.');
+  return name.starts_with(kJournalName) && (name.size() == kJournalName.size() || name[kJournalName.size()] == '.');
 }
 
 fs::path scratch_path(const fs::path& directory, ProcessRank process) {
-  return directory / fmt::format("{}.scratch.{}", kName, process);
+  return directory / fmt::format("{}.scratch.{}", kJournalName, process);
 }
 
 std::optional<std::string> journal_plan_digest(const fs::path& directory) {
@@ -150,12 +149,12 @@ std::vector<Extent> read_journals(const fs::path& directory, const JournaledFile
 void replace_journals(const fs::path& directory, const JournaledFiles& files, const std::vector<Extent>& extents) {
   std::string text = first_line(files.plan_digest);
   for (const Extent& extent : extents) add_line(text, files, extent);
-  const fs::path made = directory / fmt::format("{}.new", kName);
+  const fs::path made = directory / fmt::format("{}.new", kJournalName);
   write_text(made, text);
   std::error_code error;
   fs::rename(made, journal_path(directory, 0), error);
   if (error) io_error(made, "rename", error.value());
-  remove_journals(directory, kName);
+  remove_journals(directory, kJournalName);
 }
 
 void remove_journals(const fs::path& directory, std::string_view kept) {

@@ -29,6 +29,9 @@ struct JournaledFiles {
   std::vector<std::int64_t> bytes;  ///< of the whole files
 };
 
+/// Process 0's. It is put there in one step, before any file of the target.
+inline constexpr std::string_view kJournalName = "journal";
+
 /// Names at the top of a staging directory that are kept for the work itself: `journal` and whatever begins with
 /// `journal.`.
 bool is_staging_name(std::string_view name);

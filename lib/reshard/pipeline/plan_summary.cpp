@@ -9,6 +9,7 @@
 #include "reshard/layout/sequence.hpp"
 #include "reshard/pipeline/mesh_walk.hpp"
 #include "reshard/pipeline/traffic.hpp"
+#include "reshard/pipeline/unmatched_pattern.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -303,6 +304,16 @@ void add_copy_axes(const planner::BoundPlan& bound, const plan::Side& side, Tens
   for (const plan::View& view : side.views) look(view.name, view.mesh);
 }
 
+/// A pattern that was typed to narrow a listing matches something.
+void check_matches(const plan::NamePattern& pattern, const planner::BoundPlan& bound) {
+  std::vector<std::string> names;
+  for (const BoundTensor& tensor : bound.tensors) {
+    if (pattern.match(tensor.target_name)) return;
+    names.push_back(tensor.target_name);
+  }
+  throw Error(Issue{ErrorCode::kUsage, "--tensor", "", unmatched_message(pattern, names)});
+}
+
 RoundHistory round_history(const TransportPlan& transport) {
   if (transport.transport != Transport::kDirect) return transport.exchange.held;
   RoundHistory out(transport.peak_bytes.size());
@@ -322,6 +333,7 @@ PlanSummary summarize(const Prepared& prepared, const PrepareOptions& options, c
   if (listing.rank && (*listing.rank < 0 || *listing.rank >= ranks))
     throw Error(Issue{ErrorCode::kUsage, "", "",
                       fmt::format("--rank {}: the target has ranks 0 to {}", *listing.rank, ranks - 1)});
+  if (listing.tensor) check_matches(*listing.tensor, bound);
   const StoredTotals stored = stored_totals(prepared);
   const Traffic traffic = traffic_of(bound, prepared.work);
 

@@ -170,7 +170,7 @@ struct ListingOptions {
 /// Nothing of it depends on which process asks, nor on the clock.
 PlanHeader plan_header(const Prepared& prepared, const PrepareOptions& options);
 
-/// Errors: kUsage for a rank that the target does not have.
+/// Errors: kUsage for a rank that the target does not have, and for a pattern that matches none of its tensors.
 PlanSummary summarize(const Prepared& prepared, const PrepareOptions& options, const ListingOptions& listing);
 
 }  // namespace reshard::pipeline

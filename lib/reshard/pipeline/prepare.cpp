@@ -14,6 +14,7 @@
 #include "reshard/pipeline/records.hpp"
 #include "reshard/pipeline/shared_files.hpp"
 #include "reshard/planner/binding_dtype.hpp"
+#include "reshard/planner/holding_text.hpp"
 #include "reshard/planner/readers.hpp"
 #include "reshard/planner/transfers.hpp"
 
@@ -135,11 +136,12 @@ std::string mesh_text(const layout::Mesh& mesh) {
 /// Tiles as large as is useful; where memory does not hold what moving them takes, smaller ones. So what the least
 /// tiles take is the least memory that works.
 void choose_transport(Prepared& prepared, const PrepareOptions& options) {
+  const Machine machine = options.machine.value_or(Machine{storage_of(prepared.source.root()), 1});
   std::int64_t tile_bytes = std::clamp(options.memory_bytes / kTilesInMemory, kLeastTileBytes, kTileBytes);
   while (true) {
     make_tilings(prepared, tile_bytes);
     try {
-      prepared.transport = choose_transport(options.transport, prepared.work, *prepared.map, options.processes,
+      prepared.transport = choose_transport(options.transport, prepared.work, *prepared.map, machine, options.processes,
                                             options.memory_bytes, options.threads);
       return;
     } catch (const Error& error) {
@@ -259,10 +261,15 @@ BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const 
   if (report && !options.allow_report)
     throw Error(Issue{ErrorCode::kUsage, path.string(), "",
                       "is a JSON file, not a checkpoint; `reshard plan` alone takes a report of `reshard inspect`"});
+  Holdings holdings;  // a manifest may cut otherwise than rules that say nothing of the source
+  if (!loaded.manifest)
+    holdings = [&](planner::Index rank, const planner::SourceCatalog& others) {
+      return planner::holding_text(plan, rank, others);
+    };
   SourceCheckpoint source = report
                                 ? SourceCheckpoint::of_report(path, files, formats)
                                 : SourceCheckpoint::open(path, files, formats, options.allow_external, options.threads,
-                                                         loaded.manifest ? &*loaded.manifest : nullptr);
+                                                         loaded.manifest ? &*loaded.manifest : nullptr, holdings);
   options.log(fmt::format("{}: {} tensors on {} ranks in {} files", path.string(), source.catalog().tensors.size(),
                           source.catalog().ranks, source.file_names().size()));
   planner::BoundPlan bound = planner::bind(plan, source.catalog(), [&](const planner::SourceTensor& tensor) {
@@ -271,6 +278,8 @@ BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const 
                         "a report holds no values: give the checkpoint, or the cumulative lengths in the plan"});
     return read_numbers(source, options.allow_external, tensor);
   });
+  // Last, since what is wrong inside a file says more than its size.
+  if (loaded.manifest) source.check_file_list(files, *loaded.manifest);
   check_shared_files(bound, &planner::LayoutPair::source, "source", source.file_of_rank(), source.file_names());
   options.log(fmt::format("{} tensors of the target, cut in {} ways", bound.tensors.size(), bound.layouts.size()));
   std::map<std::string, std::uint64_t> digests;
@@ -290,7 +299,7 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
   options.log("every element of the target is written exactly once");
   prepared->target =
       plan_target_files(prepared->plan.target, prepared->bound, *target_format, prepared->source.metadata());
-  prepared->map = std::make_unique<planner::TargetMap>(prepared->target.map(options.processes));
+  prepared->map = std::make_unique<planner::TargetMap>(prepared->target.map(prepared->bound, options.processes));
   choose_transport(*prepared, options);
   options.log(fmt::format("{} files to write, transport {}: {}", prepared->target.files.size(),
                           name(prepared->transport.transport), prepared->transport.why));

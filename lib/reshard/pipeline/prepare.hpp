@@ -35,6 +35,8 @@ struct PrepareOptions {
   bool allow_external = false;
   bool allow_report = false;  ///< the source may be a report of `inspect`
   int processes = 1;
+  /// Nothing: the file system of the source as this process sees it, one node.
+  std::optional<Machine> machine = {};
   Log log = [](std::string_view) {};
 };
 

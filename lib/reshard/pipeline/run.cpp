@@ -1,11 +1,9 @@
 #include "reshard/pipeline/run.hpp"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -18,6 +16,7 @@
 #include "reshard/pipeline/exchanged.hpp"
 #include "reshard/pipeline/job.hpp"
 #include "reshard/pipeline/manifest.hpp"
+#include "reshard/pipeline/peak_rss.hpp"
 #include "reshard/pipeline/read_back.hpp"
 #include "reshard/pipeline/replicas.hpp"
 #include "reshard/pipeline/resume.hpp"
@@ -59,18 +58,6 @@ std::int64_t written_bytes(const Prepared& prepared, std::size_t file) {
   return out;
 }
 
-/// Of this program alone. Where there is no /proc, an upper bound: getrusage includes the launcher that became it.
-std::int64_t peak_rss_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::int64_t kib = 0;
-    if (word == "VmHWM:" && status >> kib) return kib * 1024;
-  }
-  struct rusage usage {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
-}
-
 /// One number of every process, by rank.
 std::vector<std::int64_t> gathered(Communicator& communicator, std::int64_t mine) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(communicator.size()), 0);
@@ -96,6 +83,20 @@ JournaledFiles journaled_files(const Prepared& prepared) {
   JournaledFiles out{prepared.plan_digest, names_of(prepared.target), {}};
   for (std::size_t f = 0; f < out.names.size(); ++f) out.bytes.push_back(prepared.map->file_bytes(f));
   return out;
+}
+
+/// Directly what is read directly, then the exchange. Returns the peak of this process's buffers.
+std::int64_t move_tensors(const Job& job, const TransportPlan& transport) {
+  std::int64_t peak_bytes = 0;
+  planner::Selection direct = transport.exchanged;
+  direct.flip();
+  if (std::find(direct.begin(), direct.end(), true) != direct.end())
+    agreed(job.communicator, [&] {
+      peak_bytes = run_direct(job, transport.direct[static_cast<std::size_t>(job.communicator.rank())], direct);
+    });
+  if (transport.transport != Transport::kDirect)
+    peak_bytes = std::max(peak_bytes, run_exchanged(job, transport.exchange, transport.exchanged));
+  return peak_bytes;
 }
 
 /// Process 0 decides for all.
@@ -171,6 +172,11 @@ void check_recorded_digests(const Prepared& prepared, const Ledger::Totals& tota
   issues.throw_if_any(Exit::kCheckpoint);
 }
 
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
 /// Of a run that found everything done.
 RunResult without_work(RunResult result, std::int64_t peak_bytes, Communicator& communicator) {
   const auto processes = static_cast<std::size_t>(communicator.size());
@@ -225,13 +231,16 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   RunResult result;
 
   std::optional<Staging> staging;
+  std::optional<LoadedPlan> loaded;
   agreed(communicator, [&] {
     enter(Phase::kPrepare, options.hooks);
-    LoadedPlan loaded = load_plan(options.prepare);
-    const fs::path target = target_path(loaded.plan, options);
-    staging.emplace(source_path(loaded.plan, options.prepare), target, options.staging);
-    result.prepared = prepare(std::move(loaded), options.prepare, formats);
+    loaded = load_plan(options.prepare);
+    const fs::path target = target_path(loaded->plan, options);
+    staging.emplace(source_path(loaded->plan, options.prepare), target, options.staging);
   });
+  PrepareOptions how = options.prepare;
+  if (!how.machine) how.machine = machine_of(source_path(loaded->plan, how), communicator);
+  agreed(communicator, [&] { result.prepared = prepare(std::move(*loaded), how, formats); });
   const Prepared& prepared = *result.prepared;
   result.target = staging->target();
   agreed(communicator, [&] {
@@ -243,6 +252,11 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
       check_output(*options.output, {options.prepare.plan_file, prepared.source.root()});
     }
   });
+
+  const std::vector<std::string> names = names_of(prepared.target);
+  std::vector<std::string> taken = names;
+  taken.insert(taken.end(), {prepared.target.index_name, kManifestName});
+  result.side_files_left = side_files(prepared.source.root(), prepared.source.ignored(), taken);
 
   result.start = claim(*staging, prepared.plan_digest, options.hooks, communicator);
   if (result.start == Start::kPublish || result.start == Start::kFinished) {
@@ -256,14 +270,12 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
         if (first) staging->publish();
       });
     }
+    // The target is as its manifest says: what that run did not copy is not added.
+    std::erase_if(result.side_files_left, [&](const std::string& name) { return is_there(result.target / name); });
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     return without_work(std::move(result), peak_bytes, communicator);
   }
 
-  const std::vector<std::string> names = names_of(prepared.target);
-  std::vector<std::string> taken = names;
-  taken.insert(taken.end(), {prepared.target.index_name, kManifestName});
-  result.side_files_left = side_files(prepared.source.root(), prepared.source.ignored(), taken);
   if (options.copy_side_files) result.side_files = std::exchange(result.side_files_left, {});
 
   Ledger ledger(prepared.work.size(), prepared.target.files.size());
@@ -286,7 +298,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   if (options.check_replicas) peak_bytes = check_replicas(job);
   agreed(communicator, [&] {
     enter(Phase::kStage, options.hooks);
-    if (first) staging->create(names);
+    if (first) staging->create(prepared.plan_digest, names);
   });
   agreed(communicator, [&] { staging->join(); });
   if (result.start == Start::kContinue) {
@@ -296,7 +308,6 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   } else {
     agreed(communicator, [&] {
       enter(Phase::kCreate, options.hooks);
-      if (first) replace_journals(staging->directory(), journaled, {});
       create_files(job, prepared.target, staging->directory());
     });
   }
@@ -305,14 +316,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     journal.open();
   });
 
-  if (prepared.transport.transport == Transport::kDirect) {
-    agreed(communicator, [&] {
-      peak_bytes = std::max(peak_bytes,
-                            run_direct(job, prepared.transport.direct[static_cast<std::size_t>(communicator.rank())]));
-    });
-  } else {
-    peak_bytes = std::max(peak_bytes, run_exchanged(job, prepared.transport.exchange));
-  }
+  peak_bytes = std::max(peak_bytes, move_tensors(job, prepared.transport));
   communicator.barrier();
 
   Ledger::Totals totals;

@@ -40,7 +40,8 @@ struct StageResult {
 struct RunResult {
   std::unique_ptr<Prepared> prepared;
   fs::path target;
-  /// kPublish, kFinished: nothing was read or written by this run; what follows is zero but for `bytes_resumed`.
+  /// kPublish, kFinished: nothing was read or written by this run; what follows is zero but for `bytes_resumed` and
+  /// `side_files_left`, those that the target lacks.
   Start start = Start::kNothing;
   double seconds = 0;
   std::vector<StageResult> stages;               ///< by Stage

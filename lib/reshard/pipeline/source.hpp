@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -25,19 +26,27 @@ struct SourceLocation {
   const format::StoredTensor* tensor = nullptr;
 };
 
+/// What a rank would hold, told from what the others store; empty where that is not known.
+using Holdings = std::function<std::string(planner::Index rank, const planner::SourceCatalog& others)>;
+
 class SourceCheckpoint {
  public:
   /// Finds the files as plan format section 3 says and reads their headers. Ranks are those of `side.mesh`. Nothing is
   /// read but headers, `threads` files at a time. What a manifest of the source says goes into the catalog. Errors:
   /// kMissing, kFormat, kMeshWorld (exit 4), kUnsupported (torch's sharded safetensors), those of the format and of
-  /// add_records; all that are found.
+  /// add_records; all that are found. Of a missing rank file `holdings` is told too.
   static SourceCheckpoint open(const fs::path& path, const plan::Side& side, const Formats& formats,
-                               bool allow_external, int threads, const Manifest* manifest = nullptr);
+                               bool allow_external, int threads, const Manifest* manifest = nullptr,
+                               const Holdings& holdings = {});
 
   /// What a report of `inspect` tells of a checkpoint: to plan with, not to read from. Its files are not known.
   /// Errors: kFormat and kIo of the report, kMeshWorld (other ranks than those of `side.mesh`), kUnsupported (its
   /// format is none of `formats`).
   static SourceCheckpoint of_report(const fs::path& report, const plan::Side& side, const Formats& formats);
+
+  /// The files are those that the source's manifest lists. `side`: that of open(). Errors (all, exit 4): kFormat of a
+  /// file that is not listed, kDigest of one of another size.
+  void check_file_list(const plan::Side& side, const Manifest& manifest) const;
 
   const planner::SourceCatalog& catalog() const { return catalog_; }
   const format::FileFormat& format() const { return *format_; }
@@ -61,7 +70,14 @@ class SourceCheckpoint {
   const std::string& files_template() const { return template_; }
 
  private:
+  struct MissingFile {
+    std::size_t file = 0;
+    planner::Index rank = 0;  ///< the first one that has its tensors there
+    std::string what;
+  };
+
   void collect(const plan::Side& side, const Formats& formats, const fs::path& path);
+  void refuse_missing(const plan::Side& side, const format::ReadOptions& options, const Holdings& holdings);
   void read_catalogs(const format::ReadOptions& options, int threads);
   void build_catalog(planner::Index ranks);
   void agree_on_metadata();
@@ -78,6 +94,8 @@ class SourceCheckpoint {
   std::map<std::string, std::string> metadata_;
   std::vector<Warning> warnings_;
   planner::SourceCatalog catalog_;
+  std::vector<MissingFile> missing_;
+  std::vector<std::string> beyond_;  ///< names that fit the template, of ranks that the mesh does not have
 };
 
 /// Reads tensor bytes of a source. Safe from several threads.

@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "reshard/base/error.hpp"
+#include "reshard/pipeline/finished_target.hpp"
 #include "reshard/pipeline/journal.hpp"
 #include "reshard/pipeline/manifest_reader.hpp"
 
@@ -87,27 +88,46 @@ void remove_others(const fs::path& directory, Keeps&& keeps) {
   for (const fs::path& path : others) remove_tree(path);
 }
 
-/// The plan digest of a finished target; nothing where the directory is none.
-std::optional<std::string> finished_digest(const fs::path& directory) {
-  try {
-    const std::optional<Manifest> manifest = find_manifest(directory);
-    return manifest ? std::optional(manifest->plan_digest) : std::nullopt;
-  } catch (const Error& error) {
-    if (error.issues().front().code == ErrorCode::kIo) throw;
-    return std::nullopt;  // no manifest of ours
-  }
+/// A finished target, of which a kill leaves what is known as one: the manifest goes last.
+void remove_finished(const fs::path& directory) {
+  remove_others(directory, [](const fs::path& path, fs::file_type) { return path == kManifestName; });
+  remove_tree(directory);
 }
 
-/// A file of a finished target that is not there, or not of the manifest's size; empty where there is none.
-std::string wrong_size(const fs::path& directory) {
-  for (const auto& [name, file] : read_manifest(directory / kManifestName).file_list) {
-    std::error_code error;
-    const std::uintmax_t bytes = fs::file_size(directory / name, error);
-    if (error) return fmt::format("{} is not there", name);
-    if (bytes != static_cast<std::uintmax_t>(file.bytes))
-      return fmt::format("{} has {} bytes, expected {}", name, bytes, file.bytes);
+/// Of what lies in a staging directory, by its path there.
+bool is_journal(const fs::path& path, fs::file_type type) {
+  return type == fs::file_type::regular && !path.has_parent_path() && is_staging_name(path.string());
+}
+
+/// A file that no run can have left in a directory whose journal is not there, or is none; empty where there is none.
+/// The journal comes whole and before any other file: what a kill leaves before it is folders and its forerunners.
+std::string foreign_file(const fs::path& directory) {
+  std::string out;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(directory, error), end; out.empty() && !error && it != end;
+       it.increment(error)) {
+    const fs::path path = it->path().lexically_relative(directory);
+    const fs::file_type type = it->symlink_status().type();
+    if (type != fs::file_type::directory && (!is_journal(path, type) || path == kJournalName)) out = path;
   }
-  return {};
+  if (error) io_error(directory, "list", error.value());
+  return out;
+}
+
+/// A directory that has a manifest and all that it lists, and no other file. `again`: the options that go on from here.
+void check_complete(const fs::path& directory, std::string_view again) {
+  const Manifest manifest = read_manifest(directory / kManifestName);
+  if (const std::vector<std::string> others = unlisted_files(manifest, directory); !others.empty()) {
+    const std::string more = others.size() == 1 ? "" : fmt::format(" (nor are {} more there)", others.size() - 1);
+    refuse(ErrorCode::kExists, directory / others.front(),
+           fmt::format("is no file of this run{}, but would become part of the target: nothing is published; move it "
+                       "away and run again with {}",
+                       more, again));
+  }
+  if (const std::string wrong = wrong_size(manifest, directory); !wrong.empty())
+    refuse(ErrorCode::kMissing, directory,
+           fmt::format("is not as it was written: {}; nothing is published; --overwrite without --resume begins again",
+                       wrong));
 }
 
 /// The folders of files, as paths relative to the staging directory; one before those in it.
@@ -193,7 +213,7 @@ Start Staging::claim_target(const std::string& plan_digest) const {
   if (!target_exists_ || !options_.resume) return Start::kNothing;
   const std::optional<std::string> digest = finished_digest(target_);
   if (digest == plan_digest) {
-    const std::string wrong = wrong_size(target_);
+    const std::string wrong = wrong_size(read_manifest(target_ / kManifestName), target_);
     if (wrong.empty()) return Start::kFinished;
     if (!options_.overwrite)
       refuse(ErrorCode::kExists, target_,
@@ -214,7 +234,7 @@ Start Staging::claim_complete(const std::string& plan_digest, const std::string&
   if (digest && (staged_digest != plan_digest || (*digest == plan_digest && !is_newer))) {
     const Start start = claim_target(plan_digest);
     if (start == Start::kFinished) {
-      remove_tree(directory_);
+      remove_finished(directory_);
       lock_.reset();
     }
     return start;
@@ -231,19 +251,32 @@ Start Staging::claim_complete(const std::string& plan_digest, const std::string&
 }
 
 Start Staging::claim_unfinished(const std::string& plan_digest) {
+  const std::optional<std::string> digest = journal_plan_digest(directory_);
   if (options_.resume) {
     if (target_exists_ && !options_.overwrite) return claim_target(plan_digest);
-    const std::optional<std::string> digest = journal_plan_digest(directory_);
-    if (!digest) return Start::kNothing;  // ended before its journal was there
+    if (!digest) {
+      check_ours();
+      return Start::kNothing;  // ended before its journal was there
+    }
     if (*digest != plan_digest) refuse_plan(directory_, "was left by a run", *digest, plan_digest, kDiscard);
     return Start::kContinue;
   }
   if (options_.overwrite) return Start::kNothing;
+  if (!digest) check_ours();
   refuse(ErrorCode::kExists, directory_,
          "was left by a run that did not finish; --resume continues it, --overwrite discards it");
 }
 
-void Staging::create(const std::vector<std::string>& files) {
+void Staging::check_ours() const {
+  const std::string foreign = foreign_file(directory_);
+  if (foreign.empty()) return;
+  refuse(ErrorCode::kExists, directory_,
+         fmt::format("holds {}, but no journal of a run: it may be somebody's; move it away, or discard it with "
+                     "--overwrite without --resume",
+                     foreign));
+}
+
+void Staging::create(const std::string& plan_digest, const std::vector<std::string>& files) {
   if (!lock_) {
     if (::mkdir(directory_.c_str(), 0777) != 0) {
       if (errno == EEXIST) refuse(ErrorCode::kExists, directory_, "is in use by another run");
@@ -251,12 +284,21 @@ void Staging::create(const std::vector<std::string>& files) {
     }
     lock_.emplace(directory_, LOCK_EX);
   }
+  if (start_ != Start::kContinue) {
+    // In this order: whatever a kill leaves of what is discarded is known as this run's, and not as a finished target.
+    remove_others(directory_, [&](const fs::path& path, fs::file_type type) {
+      return is_journal(path, type) || !is_staging_name(path.string());
+    });
+    replace_journals(directory_, {plan_digest, {}, {}}, {});
+    remove_tree(directory_ / kManifestName);
+  }
   const std::set<fs::path> folders = folders_of(files);
   const std::set<fs::path> names(files.begin(), files.end());
   remove_others(directory_, [&](const fs::path& path, fs::file_type type) {
+    if (is_journal(path, type)) return true;
     if (start_ != Start::kContinue) return false;
     if (type == fs::file_type::directory) return folders.contains(path);
-    return type == fs::file_type::regular && (names.contains(path) || is_staging_name(path.string()));
+    return type == fs::file_type::regular && names.contains(path);
   });
   for (const fs::path& folder : folders)
     if (::mkdir((directory_ / folder).c_str(), 0777) != 0 && errno != EEXIST)
@@ -270,6 +312,7 @@ void Staging::join() {
 
 void Staging::publish() {
   remove_journals(directory_);
+  check_complete(directory_, target_exists_ ? "--resume --overwrite" : "--resume");
   std::error_code error;
   for (fs::recursive_directory_iterator it(directory_, error), end; !error && it != end; it.increment(error))
     if (it->is_directory()) sync_directory(it->path());
@@ -288,7 +331,7 @@ void Staging::publish() {
 void Staging::replace_old() {
   if (::renameat2(AT_FDCWD, directory_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) {
     sync_directory(target_.parent_path());
-    remove_tree(directory_);
+    remove_finished(directory_);
     return;
   }
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) io_error(target_, "exchange with the new target", errno);

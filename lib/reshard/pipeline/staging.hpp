@@ -43,16 +43,18 @@ class Staging {
 
   /// Locks a TARGET.partial that is there and decides what becomes of it. Nothing is changed but in one case: beside a
   /// finished target of this plan the old one, left by a run that ended during the exchange, is removed. Errors:
-  /// kExists where it is in use by another run, of another plan, or no option says what to do with it.
+  /// kExists where it is in use by another run, of another plan, or no option says what to do with it, and where it has
+  /// neither manifest nor journal but files of somebody's: only `overwrite` without `resume` discards those.
   Start claim(const std::string& plan_digest);
-  /// After claim: an empty and locked TARGET.partial with the folders of `files`, or, to continue, one that holds
-  /// nothing but those of `files` that are there, and journals. Errors: kExists, kIo.
-  void create(const std::vector<std::string>& files);
+  /// After claim: a locked TARGET.partial with the folders of `files` and a journal without extents, or, to continue,
+  /// one that holds nothing but those of `files` that are there, and journals. Errors: kExists, kIo.
+  void create(const std::string& plan_digest, const std::vector<std::string>& files);
   /// After create, on every process: each holds the lock, so that the directory stays locked until the last of them
   /// ends. Errors: kExists.
   void join();
-  /// Makes the directory durable, with neither journals nor anything else of a run in it, and puts it in place of the
-  /// target; an old one is exchanged and then removed. The manifest is there, all files are on disk.
+  /// Makes the directory durable, without journals, and puts it in place of the target; an old one is exchanged and
+  /// then removed. The manifest is there, all files are on disk. Errors: kExists where the directory holds a file that
+  /// the manifest does not list, kMissing where one that it lists is gone or has another size; kIo.
   void publish();
 
   /// TARGET.partial
@@ -78,6 +80,8 @@ class Staging {
 
   Start claim_complete(const std::string& plan_digest, const std::string& staged_digest);
   Start claim_unfinished(const std::string& plan_digest);
+  /// Of a directory without manifest and journal.
+  void check_ours() const;
   /// Of a target that is there and may not be replaced.
   Start claim_target(const std::string& plan_digest) const;
   void replace_old();

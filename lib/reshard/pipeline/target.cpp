@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "reshard/base/checked.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/journal.hpp"
-#include "reshard/pipeline/rank_files.hpp"
 #include "reshard/pipeline/shared_files.hpp"
+#include "reshard/plan/rank_files.hpp"
+#include "reshard/planner/file_order.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -108,7 +110,7 @@ std::int64_t TargetFiles::tensor_bytes() const {
   return out;
 }
 
-planner::TargetMap TargetFiles::map(int processes) const {
+planner::TargetMap TargetFiles::map(const planner::BoundPlan& bound, int processes) const {
   std::vector<std::vector<planner::TensorOffset>> offsets;
   for (const FileClass& file_class : classes) {
     std::vector<planner::TensorOffset>& all = offsets.emplace_back();
@@ -122,8 +124,11 @@ planner::TargetMap TargetFiles::map(int processes) const {
     bytes.push_back(classes[file.file_class].layout.bytes);
     classes_of_files.push_back(file.file_class);
   }
+  std::vector<std::size_t> order(files.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (part_of_tensor.empty()) order = planner::file_order(bound, file_of_rank, bytes, processes);
   return planner::TargetMap(file_of_rank, part_of_tensor, std::move(bytes), std::move(classes_of_files),
-                            std::move(offsets), processes);
+                            std::move(offsets), order, processes);
 }
 
 TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& bound, const format::FileFormat& format,
@@ -173,8 +178,8 @@ TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& 
     }
   }
 
-  out.files_template = side.files.value_or(default_files(ranks, format.extension()));
-  const RankFiles names(out.files_template, side);
+  out.files_template = side.files.value_or(plan::default_files(ranks, format.extension()));
+  const plan::RankFiles names(out.files_template, side);
   std::map<std::string, std::size_t> file_numbers;
   std::map<std::vector<Index>, std::size_t> class_numbers;
   const std::vector<std::vector<std::size_t>> by_layout = tensors_by_layout(bound);

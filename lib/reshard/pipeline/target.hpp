@@ -47,7 +47,8 @@ struct TargetFiles {
   const FileClass& class_of(std::size_t file) const { return classes[files[file].file_class]; }
   /// Bytes of all tensors as stored, padding included, a shared file once.
   std::int64_t tensor_bytes() const;
-  planner::TargetMap map(int processes) const;
+  /// `bound`: what plan_target_files was given.
+  planner::TargetMap map(const planner::BoundPlan& bound, int processes) const;
 };
 
 /// `metadata`: of the source, to travel on. Errors: kSchema (exit 3) where ranks that are no replicas share a file, or

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "reshard/format/safetensors/index.hpp"
-#include "reshard/pipeline/rank_files.hpp"
+#include "reshard/plan/rank_files.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -85,7 +85,7 @@ bool TargetSurvey::are_replicas(Index a, Index b) const {
 void TargetSurvey::list_files() {
   std::map<std::string, Index> ranks;
   if (manifest_.side.files) {
-    const RankFiles names(*manifest_.side.files, manifest_.side);
+    const plan::RankFiles names(*manifest_.side.files, manifest_.side);
     for (Index rank = 0; rank < manifest_.side.mesh.size(); ++rank) {
       const auto [known, added] = ranks.try_emplace(names.of(rank), rank);
       if (!added && !are_replicas(known->second, rank))

@@ -11,19 +11,75 @@
 namespace reshard::pipeline {
 namespace {
 
-/// Reading this much more than once still beats sending it through two more buffers.
-constexpr double kDirectAmplification = 1.5;
-
-void refuse_memory(std::int64_t memory_bytes, std::int64_t needed_bytes) {
-  throw Error(Issue{ErrorCode::kMemory, "", "",
-                    fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", memory_bytes,
-                                needed_bytes)});
+[[noreturn]] void refuse_memory(const std::vector<DirectCost>& costs, std::int64_t memory_bytes) {
+  std::int64_t needed = 0;
+  for (const DirectCost& cost : costs) needed = std::max(needed, planner::buffer_bytes(cost.least_memory_bytes));
+  throw Error(Issue{
+      ErrorCode::kMemory, "", "",
+      fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", memory_bytes, needed)});
 }
 
-std::int64_t true_bytes(const std::vector<planner::WorkTensor>& work) {
-  std::int64_t out = 0;
-  for (const planner::WorkTensor& tensor : work) out += tensor.tiling->tensor_elements() * tensor.source_element_bytes;
-  return out;
+/// Bytes that the processes read directly, and those that the target needs: each once, however many ranks of either
+/// side hold it.
+struct Amplification {
+  std::int64_t read = 0;
+  std::int64_t needed = 0;
+  std::size_t tensors = 0;
+
+  void add(const MoveCost& cost, const planner::WorkTensor& work) {
+    for (const auto& [process, of_process] : cost.direct) read += of_process.bytes_read;
+    needed += work.tiling->tensor_elements() * work.source_element_bytes;
+    ++tensors;
+  }
+  double times() const { return needed == 0 ? 1.0 : static_cast<double>(read) / static_cast<double>(needed); }
+};
+
+std::string where(const Machine& machine) {
+  return fmt::format("{}{}", name(machine.storage),
+                     machine.nodes > 1 ? fmt::format(" and {} nodes", machine.nodes) : std::string());
+}
+
+/// What `auto` found: how often direct would read what the target needs, of the tensors that are exchanged and of the
+/// others.
+std::string reason(const Amplification& direct, const Amplification& exchanged, const Machine& machine) {
+  if (exchanged.tensors == 0)
+    return fmt::format(
+        "the processes read {:.2f} bytes for each one that the target needs, which is cheaper than sending them on",
+        direct.times());
+  if (direct.tensors == 0)
+    return fmt::format("direct would read {:.2f} bytes for each one that the target needs", exchanged.times());
+  return fmt::format(
+      "{} of {} tensors, of which direct would read {:.2f} bytes for each one that the target needs, too many for {}; "
+      "the others are read directly, {:.2f} bytes for each one",
+      exchanged.tensors, exchanged.tensors + direct.tensors, exchanged.times(), where(machine), direct.times());
+}
+
+/// Decides for every tensor and sums up what the direct ones cost.
+void decide(Transport asked, const std::vector<planner::WorkTensor>& work, const MoveCosts& costs,
+            const Machine& machine, int processes, TransportPlan& out) {
+  Amplification direct;
+  Amplification exchanged;
+  out.exchanged.assign(work.size(), false);
+  out.direct.assign(static_cast<std::size_t>(processes), {});
+  for (std::size_t t = 0; t < work.size(); ++t) {
+    const MoveCost& cost = costs.of(t);
+    if (asked == Transport::kAuto && processes > 1 &&
+        exchange_seconds(cost, machine, processes) < direct_seconds(cost, machine, processes)) {
+      out.exchanged[t] = true;
+      exchanged.add(cost, work[t]);
+      continue;
+    }
+    direct.add(cost, work[t]);
+    for (const auto& [process, of_process] : cost.direct) {
+      DirectCost& sum = out.direct[static_cast<std::size_t>(process)];
+      sum.bytes_read += of_process.bytes_read;
+      sum.reads += of_process.reads;
+      sum.least_memory_bytes = std::max(sum.least_memory_bytes, of_process.least_memory_bytes);
+    }
+  }
+  out.transport = exchanged.tensors == 0 ? Transport::kDirect : Transport::kMpi;
+  if (asked == Transport::kAuto)
+    out.why = processes == 1 ? "one process: nothing to exchange" : reason(direct, exchanged, machine);
 }
 
 }  // namespace
@@ -47,42 +103,27 @@ std::int64_t TransportPlan::bytes_read() const {
 }
 
 TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkTensor>& work,
-                               const planner::TargetMap& targets, int processes, std::int64_t memory_bytes,
-                               int threads) {
+                               const planner::TargetMap& targets, const Machine& machine, int processes,
+                               std::int64_t memory_bytes, int threads) {
   TransportPlan out;
   out.transport = asked;
   out.why = "asked for";
-  if (asked != Transport::kMpi) {
-    std::int64_t needed = 0;
-    out.direct = direct_costs(work, targets, processes);
-    for (const DirectCost& cost : out.direct) needed = std::max(needed, planner::buffer_bytes(cost.least_memory_bytes));
-    const std::int64_t read = out.bytes_read();
-    const std::int64_t once = true_bytes(work);
-    const double times = once == 0 ? 1.0 : static_cast<double>(read) / static_cast<double>(once);
-    if (asked == Transport::kAuto) {
-      if (processes == 1) {
-        out.transport = Transport::kDirect;
-        out.why = "one process: nothing to exchange";
-      } else if (times <= kDirectAmplification) {
-        out.transport = Transport::kDirect;
-        out.why = fmt::format(
-            "the processes read {:.2f} times the source's bytes, which is cheaper than sending them on", times);
-      } else {
-        out.transport = Transport::kMpi;
-        out.why = fmt::format("direct would read {:.2f} times the source's bytes", times);
-        out.direct.clear();
-      }
-    }
-    if (out.transport == Transport::kDirect) {
-      if (needed > memory_bytes) refuse_memory(memory_bytes, needed);
-      for (const DirectCost& cost : out.direct)
-        out.peak_bytes.push_back(
-            cost.least_memory_bytes == 0 ? 0 : direct_memory(cost, memory_bytes, threads).peak_bytes());
-      return out;
+  out.peak_bytes.assign(static_cast<std::size_t>(processes), 0);
+  if (asked == Transport::kMpi) {
+    out.exchanged.assign(work.size(), true);
+  } else {
+    decide(asked, work, MoveCosts(work, targets, processes), machine, processes, out);
+    for (std::size_t p = 0; p < out.direct.size(); ++p) {
+      const DirectCost& cost = out.direct[p];
+      if (cost.least_memory_bytes == 0) continue;
+      if (planner::buffer_bytes(cost.least_memory_bytes) > memory_bytes) refuse_memory(out.direct, memory_bytes);
+      out.peak_bytes[p] = direct_memory(cost, memory_bytes, threads).peak_bytes();
     }
   }
-  out.exchange = exchange_cost(work, targets, processes, std::min(memory_bytes, kRoundBytes));
-  out.peak_bytes = out.exchange.peak_bytes;
+  if (out.transport == Transport::kDirect) return out;
+  out.exchange = exchange_cost(work, targets, processes, std::min(memory_bytes, kRoundBytes), out.exchanged);
+  for (std::size_t p = 0; p < out.peak_bytes.size(); ++p)
+    out.peak_bytes[p] = std::max(out.peak_bytes[p], out.exchange.peak_bytes[p]);
   return out;
 }
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <system_error>
 
+#include "reshard/pipeline/finished_target.hpp"
 #include "reshard/pipeline/staging.hpp"
 
 namespace reshard::pipeline {
@@ -25,23 +25,6 @@ Manifest manifest_in(const fs::path& directory) {
   return std::move(*manifest);
 }
 
-/// Files below the directory that the manifest does not list, links to directories as what they are.
-std::vector<TargetProblem> strays(const Manifest& manifest, const fs::path& directory) {
-  std::vector<TargetProblem> out;
-  std::error_code error;
-  fs::recursive_directory_iterator entries(directory, error);
-  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
-    const fs::directory_entry& entry = *entries;
-    if (entry.is_directory() && !entry.is_symlink()) continue;
-    const std::string name = entry.path().lexically_relative(directory).string();
-    if (name != kManifestName && !manifest.file_list.contains(name))
-      out.push_back({ErrorCode::kDifferent, name, "", "no file", "a file that the manifest does not list"});
-  }
-  if (error) io_error(directory, "list", error.value());
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.file < b.file; });
-  return out;
-}
-
 }  // namespace
 
 Verification verify(const VerifyOptions& options, const Formats& formats, exchange::Communicator& communicator) {
@@ -50,7 +33,8 @@ Verification verify(const VerifyOptions& options, const Formats& formats, exchan
   std::optional<Manifest> manifest;
   exchange::agreed(communicator, [&] {
     manifest = manifest_in(options.directory);
-    out.problems = strays(*manifest, options.directory);
+    for (const std::string& name : unlisted_files(*manifest, options.directory))
+      out.problems.push_back({ErrorCode::kDifferent, name, "", "no file", "a file that the manifest does not list"});
   });
   out.files = std::ssize(manifest->file_list);
   out.tensors = std::ssize(manifest->tensors);

@@ -8,6 +8,7 @@
 #include "reshard/base/error.hpp"
 #include "reshard/plan/canonical.hpp"
 #include "reshard/plan/faults.hpp"
+#include "reshard/plan/shared_files.hpp"
 #include "reshard/plan/variables.hpp"
 
 namespace reshard::plan {
@@ -34,6 +35,7 @@ class PlanReader {
     if (options_.allow_extra) plan_.unmatched = Unmatched::kDrop;
     if (options_.allow_missing)
       for (Rule& rule : plan_.rules) rule.optional = true;
+    check_files(fields);
     return std::move(plan_);
   }
 
@@ -70,6 +72,15 @@ class PlanReader {
     if (!expect_list(tensors, "a list of rules", faults_)) return;
     for (std::size_t i = 0; i < tensors->array().size(); ++i)
       plan_.rules.push_back(read_rule(child(tensors, i), i, scope, faults_));
+  }
+
+  /// Of sides and rules that were read without fault.
+  void check_files(const Fields& fields) {
+    if (faults_.reports() > 0) return;
+    if (const auto source = fields.find("source"))
+      check_shared_files(plan_.source, plan_.rules, &Rule::source, *source, faults_);
+    if (const auto target = fields.find("target"))
+      check_shared_files(plan_.target, plan_.rules, &Rule::target, *target, faults_);
   }
 
   const PlanOptions& options_;

@@ -105,6 +105,14 @@ bool speaks_of_side(const Fields& rule, const std::optional<Node>& changes) {
                      [&](const std::string& key) { return rule.find(key).has_value(); });
 }
 
+/// What is left out has no name, type nor place in the target.
+void refuse_target_words(const Fields& rule, Faults& faults) {
+  for (const std::string_view key : {"rename", "dtype", "target"})
+    if (const auto given = rule.find(key))
+      faults.add(ErrorCode::kSchema, *given,
+                 "excludes 'drop: true', which leaves the tensors out of the target; take one of them out");
+}
+
 std::vector<std::string> suffixes(const Placement& placement) {
   std::vector<std::string> out;
   for (const Member& member : placement.members) out.push_back(member.suffix);
@@ -151,6 +159,7 @@ Rule read_rule(const Node& node, std::size_t number, const RuleScope& scope, Fau
   if (const auto dtype = fields.find("dtype")) rule.dtype = read_dtype(*dtype, faults);
   if (const auto optional = fields.find("optional")) rule.optional = read_boolean(*optional, faults).value_or(false);
   if (const auto drop = fields.find("drop")) rule.drop = read_boolean(*drop, faults).value_or(false);
+  if (rule.drop) refuse_target_words(fields, faults);
   layout::Fallback fallback = scope.fallback;
   if (const auto given = fields.find("fallback")) fallback = read_default_fallback(*given, faults);
 

@@ -10,12 +10,13 @@
 
 namespace reshard::planner {
 
-Rounds::Rounds(std::span<const WorkTensor> tensors, const TargetMap& targets, int processes, std::int64_t bound_bytes)
+Rounds::Rounds(std::span<const WorkTensor> tensors, const TargetMap& targets, int processes, std::int64_t bound_bytes,
+               const Selection& selected)
     : tensors_(tensors),
       writers_(tensor_writers(tensors, targets)),
       processes_(processes),
       bound_bytes_(bound_bytes),
-      tiles_(tensors),
+      tiles_(tensors, 1, selected),
       queue_(static_cast<std::size_t>(processes)),
       taken_(static_cast<std::size_t>(processes), 0),
       taken_bytes_(static_cast<std::size_t>(processes), 0),

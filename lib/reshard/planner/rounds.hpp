@@ -38,8 +38,10 @@ struct RoundTile {
 
 class Rounds {
  public:
-  /// `bound_bytes`: what one process may hold in a round. Where a single tile needs more, next() throws kMemory.
-  Rounds(std::span<const WorkTensor> tensors, const TargetMap& targets, int processes, std::int64_t bound_bytes);
+  /// Of the selected tensors. `bound_bytes`: what one process may hold in a round. Where a single tile needs more,
+  /// next() throws kMemory.
+  Rounds(std::span<const WorkTensor> tensors, const TargetMap& targets, int processes, std::int64_t bound_bytes,
+         const Selection& selected = {});
 
   /// The next round, nothing after the last. Errors: kMemory as above, the first time a tile does not fit.
   std::optional<std::vector<RoundTile>> next();

@@ -18,7 +18,7 @@ ProcessRank share_of(std::int64_t position, std::int64_t total, int processes) {
 
 TargetMap::TargetMap(std::vector<std::size_t> file_of_rank, std::vector<std::size_t> part_of_tensor,
                      std::vector<std::int64_t> file_bytes, std::vector<std::size_t> file_class,
-                     std::vector<std::vector<TensorOffset>> offsets, int processes)
+                     std::vector<std::vector<TensorOffset>> offsets, std::span<const std::size_t> order, int processes)
     : file_of_rank_(std::move(file_of_rank)),
       part_of_tensor_(std::move(part_of_tensor)),
       file_bytes_(std::move(file_bytes)),
@@ -28,7 +28,7 @@ TargetMap::TargetMap(std::vector<std::size_t> file_of_rank, std::vector<std::siz
   std::int64_t total = 0;
   for (const std::int64_t bytes : file_bytes_) total = checked_add(total, bytes);
   std::int64_t before = 0;
-  for (std::size_t f = 0; f < file_bytes_.size(); ++f) {
+  for (const std::size_t f : order) {
     const std::int64_t bytes = file_bytes_[f];
     std::int64_t begin = 0;
     while (begin < bytes) {

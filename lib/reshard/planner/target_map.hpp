@@ -1,9 +1,9 @@
 #pragma once
 // Where target bytes go, and which process writes them.
 //
-// The files stand end to end, in order; every process writes an equal share of that line, cut at multiples of 1 MiB of
-// a file's offsets: balanced whatever the sizes, each block of a file written by one process only (no two clients fight
-// for a page or a stripe), and mostly whole files.
+// The files stand end to end (file_order.hpp); every process writes an equal share of that line, cut at multiples of 1
+// MiB of a file's offsets: balanced whatever the sizes, each block of a file written by one process only (no two
+// clients fight for a page or a stripe), and mostly whole files.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,10 +40,10 @@ class TargetMap {
   /// `file_of_rank`: the file a rank stores its tensors in (replicas may share one); `part_of_tensor`: added to it
   /// where a rank's tensors are spread over several files (a numbered set), else empty. `file_bytes`: sizes of the
   /// whole files. `offsets[file_class[f]]`: where the tensors of file f begin, ascending by tensor. Files laid out
-  /// alike share a class.
+  /// alike share a class. `order`: the files as they stand on the line.
   TargetMap(std::vector<std::size_t> file_of_rank, std::vector<std::size_t> part_of_tensor,
             std::vector<std::int64_t> file_bytes, std::vector<std::size_t> file_class,
-            std::vector<std::vector<TensorOffset>> offsets, int processes);
+            std::vector<std::vector<TensorOffset>> offsets, std::span<const std::size_t> order, int processes);
 
   std::size_t files() const { return file_bytes_.size(); }
   std::int64_t file_bytes(std::size_t file) const { return file_bytes_[file]; }

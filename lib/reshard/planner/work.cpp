@@ -5,9 +5,10 @@
 
 namespace reshard::planner {
 
-TileList::TileList(std::span<const WorkTensor> tensors, int lanes)
+TileList::TileList(std::span<const WorkTensor> tensors, int lanes, const Selection& selected)
     : starts_(tensors.size() + 1, 0), lanes_(static_cast<std::size_t>(lanes)) {
-  for (std::size_t t = 0; t < tensors.size(); ++t) starts_[t + 1] = starts_[t] + tensors[t].tiling->size();
+  for (std::size_t t = 0; t < tensors.size(); ++t)
+    starts_[t + 1] = starts_[t] + (selected.empty() || selected[t] ? tensors[t].tiling->size() : 0);
 }
 
 TileId TileList::operator[](std::size_t i) const {

@@ -23,6 +23,9 @@ struct WorkTensor {
   std::vector<std::vector<std::byte>> pad_values;
 };
 
+/// Which tensors take part, by number; empty: all.
+using Selection = std::vector<bool>;
+
 /// Tile `number` of tensor `tensor`.
 struct TileId {
   std::size_t tensor = 0;
@@ -31,13 +34,14 @@ struct TileId {
   friend bool operator==(const TileId&, const TileId&) = default;
 };
 
-/// All tiles of a run, tensor by tensor. Within a tensor `lanes` places take turns, spread over it evenly: threads that
-/// take tiles one after the other mostly write different files, of which one thread at a time can write each.
+/// All tiles of the selected tensors, tensor by tensor. Within a tensor `lanes` places take turns, spread over it
+/// evenly: threads that take tiles one after the other mostly write different files, of which one thread at a time can
+/// write each.
 ///
 ///   7 tiles in 2 lanes: 0 4 1 5 2 6 3
 class TileList {
  public:
-  explicit TileList(std::span<const WorkTensor> tensors, int lanes = 1);
+  explicit TileList(std::span<const WorkTensor> tensors, int lanes = 1, const Selection& selected = {});
   std::size_t size() const { return starts_.back(); }
   TileId operator[](std::size_t i) const;
 

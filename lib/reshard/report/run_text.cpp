@@ -35,8 +35,8 @@ std::vector<std::string> other_files(const pipeline::PlanHeader& plan, const pip
 std::string stages_text(const pipeline::RunResult& result) {
   std::string out;
   for (std::size_t s = 0; s < result.stages.size(); ++s)
-    out += fmt::format("{}{} {:.3g}", s == 0 ? "" : ", ", kStageNames[s], result.stages[s].seconds);
-  return out + " seconds of the slowest process, its threads summed";
+    out += fmt::format("{}{} {}", s == 0 ? "" : ", ", kStageNames[s], seconds_text(result.stages[s].seconds));
+  return out + " of the slowest process, its threads summed";
 }
 
 /// Of a run that had nothing to write; empty for others.
@@ -57,8 +57,14 @@ std::string_view done_text(pipeline::Start start) {
 
 std::string run_text(const pipeline::PlanHeader& plan, const pipeline::RunResult& result) {
   const pipeline::PlanTotals& totals = plan.totals;
-  if (const std::string_view done = done_text(result.start); !done.empty())
-    return fmt::format("{} {}\n", escaped(result.target.string()), done) + sides_text(plan);
+  if (const std::string_view done = done_text(result.start); !done.empty()) {
+    std::string out = fmt::format("{} {}\n", escaped(result.target.string()), done) + sides_text(plan);
+    if (!result.side_files_left.empty())
+      out += labelled("not copied", names_text(result.side_files_left, kNames) +
+                                        ": a finished target stays as it is, with --copy-side-files too; loaders such "
+                                        "as from_pretrained need them (--overwrite --copy-side-files writes it again)");
+    return out;
+  }
   std::string out =
       fmt::format("{} written to {}\n", count_text(totals.tensors, "tensor"), escaped(result.target.string()));
   out += sides_text(plan);

@@ -63,12 +63,15 @@ std::string bytes_text(std::int64_t bytes) {
 }
 
 std::string seconds_text(double seconds) {
-  if (seconds >= 3600) {
-    const auto minutes = std::llround(seconds / 60);
-    return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
-  }
-  if (seconds >= 100) return fmt::format("{:.0f} s", seconds);
-  return fmt::format("{:.3g} s", seconds);
+  if (seconds <= 0) return "0 s";
+  if (seconds < 1e-3) return "<1 ms";
+  // 999.5 ms and more would be shown as 1000 ms, 59.95 s as 60.0 s, 3599.5 s as 60 min 0 s.
+  if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1e3);
+  if (seconds < 59.95) return fmt::format("{:.1f} s", seconds);
+  const auto whole = std::llround(seconds);
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  const auto minutes = std::llround(seconds / 60);
+  return fmt::format("{} h {} min", minutes / 60, minutes % 60);
 }
 
 std::string count_text(std::int64_t count, std::string_view noun) {
@@ -98,12 +101,15 @@ std::string paragraph(std::string_view text) {
   return out;
 }
 
+std::vector<std::string> warning_lines(const std::vector<Warning>& warnings) {
+  std::vector<std::string> out;
+  for (const Warning& warning : warnings) out.push_back((warning.notice ? "notice: " : "warning: ") + to_line(warning));
+  return out;
+}
+
 std::string warnings_text(const std::vector<Warning>& warnings) {
   std::string out;
-  for (const Warning& warning : warnings) {
-    const std::string text = (warning.notice ? "notice: " : "warning: ") + to_line(warning);
-    append_wrapped(out, text, 0, kIndent);
-  }
+  for (const std::string& line : warning_lines(warnings)) append_wrapped(out, line, 0, kIndent);
   return out;
 }
 

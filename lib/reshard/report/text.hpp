@@ -17,7 +17,7 @@ inline constexpr std::size_t kLabelColumns = 13;  ///< what `labelled` puts befo
 
 /// "512 B", "1.5 KiB", "14.96 GiB".
 std::string bytes_text(std::int64_t bytes);
-/// "0.0041 s", "16.2 s", "2 h 05 min".
+/// "<1 ms", "12 ms", "16.2 s", "5 min 10 s", "2 h 5 min".
 std::string seconds_text(double seconds);
 /// "1 tensor", "32 tensors".
 std::string count_text(std::int64_t count, std::string_view noun);
@@ -30,7 +30,9 @@ std::string names_text(const std::vector<std::string>& names, std::size_t limit)
 std::string labelled(std::string_view label, std::string_view text);
 /// A paragraph indented by two columns.
 std::string paragraph(std::string_view text);
-/// "warning: W_FALLBACK: ..." or "notice: ..." for each.
+/// "warning: W_FALLBACK: ..." or "notice: ..." for each, however long.
+std::vector<std::string> warning_lines(const std::vector<Warning>& warnings);
+/// The same as paragraphs within kColumns.
 std::string warnings_text(const std::vector<Warning>& warnings);
 
 /// Rows of cells under each other, `gap` columns apart and indented by two. A first cell that leaves the others no room

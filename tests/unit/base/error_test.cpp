@@ -20,6 +20,20 @@ TEST_CASE("an issue is one line whatever stands in names") {
         "E_SHAPE: f: x\nE_IO: tensor 't': y");
 }
 
+TEST_CASE("characters that would change how a line is shown are told by their numbers") {
+  CHECK(escaped("a\xc2\x9b"
+                "31mb") == "a\\u009b31mb");                                       // C1: CSI
+  CHECK(escaped("\xc2\x80\xc2\x9f\xc2\xa0") == "\\u0080\\u009f\xc2\xa0");         // its ends; U+00A0 stays
+  CHECK(escaped("w\xe2\x80\xaetxt\xe2\x80\xac") == "w\\u202etxt\\u202c");         // U+202E, U+202C
+  CHECK(escaped("\xe2\x81\xa6\xe2\x81\xa9") == "\\u2066\\u2069");                 // isolates
+  CHECK(escaped("\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c") == "\\u200e\\u200f\\u061c");  // marks of direction
+  CHECK(escaped("\xe2\x80\xa8\xe2\x80\xa9") == "\\u2028\\u2029");                 // line, paragraph
+  CHECK(escaped("\xe2\x80\x8b\xe2\x80\x8d\xe2\x81\xa0\xef\xbb\xbf") == "\\u200b\\u200d\\u2060\\ufeff");
+  CHECK(escaped("\xe2\x80\x90\xe2\x80\xa7\xe2\x80\xaf") ==
+        "\xe2\x80\x90\xe2\x80\xa7\xe2\x80\xaf");  // what stands beside
+  CHECK(escaped("\xf0\x9f\x98\x80\xe6\xbc\xa2") == "\xf0\x9f\x98\x80\xe6\xbc\xa2");
+}
+
 TEST_CASE("every code has a name of its own that leads back to it") {
   for (int i = 0; i <= static_cast<int>(ErrorCode::kInterrupted); ++i) {
     const auto code = static_cast<ErrorCode>(i);

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,11 +29,16 @@ namespace {
 constexpr const char* kDigest = "00000000000000aa";
 constexpr const char* kOther = "00000000000000bb";
 
-/// The least manifest that names a plan digest.
-std::string manifest(const std::string& plan_digest) {
+/// The least manifest that names a plan digest and files by name and size.
+std::string manifest(const std::string& plan_digest, const std::map<std::string, std::size_t>& files) {
+  std::string list;
+  for (const auto& [name, bytes] : files)
+    list += (list.empty() ? "\"" : ", \"") + name + R"(": {"bytes": )" + std::to_string(bytes) +
+            R"(, "digest": "0000000000000000"})";
   return R"({"schema": "reshard.manifest", "version": 1, "tool": "t", "plan_digest": ")" + plan_digest +
          R"(", "format": "safetensors", "axes": [], "ranks": null, "views": {}, "files": "f", "placements": [],
-           "tensors": {}, "file_list": {}})";
+           "tensors": {}, "file_list": {)" +
+         list + "}}";
 }
 
 void put(const fs::path& path, const std::string& text = "x") {
@@ -56,7 +62,7 @@ struct Place {
     return code_of([&] {
       Staging staging(source, target, {overwrite});
       staging.claim(kDigest);
-      staging.create({"f"});
+      staging.create(kDigest, {"f"});
     });
   }
   /// Where a run of the plan kDigest begins, in a word; the code where it is refused.
@@ -80,16 +86,16 @@ struct Place {
   void publish(const std::string& text, bool overwrite) const {
     Staging staging(source, target, {overwrite});
     staging.claim(kDigest);
-    staging.create({"f"});
+    staging.create(kDigest, {"f"});
     put(staging.directory() / "f", text);
-    pipeline::write_manifest(staging.directory(), manifest(kDigest));
+    pipeline::write_manifest(staging.directory(), manifest(kDigest, {{"f", text.size()}}));
     staging.publish();
   }
   /// A directory as a run leaves it, with a manifest where it was finished.
   static void leave(const fs::path& directory, const char* journal, const char* finished, const std::string& text) {
     put(directory / "f", text);
     if (journal != nullptr) put(directory / "journal", std::string("reshard journal 1 ") + journal + "\n");
-    if (finished != nullptr) put(directory / pipeline::kManifestName, manifest(finished));
+    if (finished != nullptr) put(directory / pipeline::kManifestName, manifest(finished, {{"f", text.size()}}));
   }
   std::string content() const {
     std::string out;
@@ -180,7 +186,7 @@ TEST_CASE("the old target is whole until the new one is complete") {
   {
     Staging staging(place.source, place.target, {true});
     staging.claim(kDigest);
-    staging.create({"f"});
+    staging.create(kDigest, {"f"});
     put(staging.directory() / "f", "new");
     CHECK(place.content() == "old");
   }
@@ -192,10 +198,42 @@ TEST_CASE("folders of files are made in the staging directory") {
   const Place place;
   Staging staging(place.source, place.target, {});
   staging.claim(kDigest);
-  staging.create({"a/b/one", "a/two", "three"});
+  staging.create(kDigest, {"a/b/one", "a/two", "three"});
   CHECK(fs::is_directory(staging.directory() / "a" / "b"));
+  for (const char* name : {"a/b/one", "a/two", "three"}) put(staging.directory() / name);
+  pipeline::write_manifest(staging.directory(), manifest(kDigest, {{"a/b/one", 1}, {"a/two", 1}, {"three", 1}}));
   staging.publish();
-  CHECK(fs::is_directory(place.target / "a" / "b"));
+  CHECK(fs::is_regular_file(place.target / "a" / "b" / "one"));
+}
+
+TEST_CASE("what is put in place is what the manifest lists, no more and no less") {
+  const Place place;
+  const auto published = [&](StagingOptions options) {
+    return code_of([&] {
+      Staging staging(place.source, place.target, options);
+      if (staging.claim(kDigest) == Start::kPublish) return staging.publish();
+      staging.create(kDigest, {"a/f"});
+      put(staging.directory() / "a" / "f");
+      put(staging.directory() / "a" / "stray");
+      fs::create_directory_symlink(place.source, staging.directory() / "link");
+      pipeline::write_manifest(staging.directory(), manifest(kDigest, {{"a/f", 1}}));
+      staging.publish();
+    });
+  };
+  CHECK(published({}) == "E_EXISTS");
+  CHECK_FALSE(fs::exists(place.target));
+  CHECK(published({false, true}) == "E_EXISTS");
+  CHECK(fs::exists(place.partial / "a" / "stray"));
+  fs::remove(place.partial / "a" / "stray");
+  CHECK(published({false, true}) == "E_EXISTS");
+  fs::remove(place.partial / "link");
+  put(place.partial / "a" / "f", "more");
+  CHECK(published({false, true}) == "E_MISSING");
+  fs::remove(place.partial / "a" / "f");
+  CHECK(published({false, true}) == "E_MISSING");
+  put(place.partial / "a" / "f");
+  CHECK(published({false, true}) == "accepted");
+  CHECK(place.names() == std::vector<std::string>{"source", "target"});
 }
 
 TEST_CASE("what a run that did not finish has left is refused, and discarded with --overwrite") {
@@ -239,7 +277,9 @@ TEST_CASE("what becomes of a target and of TARGET.partial") {
   const std::vector<Case> cases = {
       {"unfinished, of this plan", kDigest, nullptr, nullptr, kRefused, "continue", "nothing", "continue"},
       {"unfinished, of another plan", kOther, nullptr, nullptr, kRefused, kRefused, "nothing", kRefused},
-      {"ended before its journal", nullptr, nullptr, nullptr, kRefused, "nothing", "nothing", "nothing"},
+      {"files and no journal", nullptr, nullptr, nullptr, kRefused, kRefused, "nothing", kRefused},
+      {"files and no journal beside a target of this plan", nullptr, nullptr, kDigest, kRefused, "finished", "nothing",
+       kRefused},
       {"finished, not in place", kDigest, kDigest, nullptr, kRefused, "publish", "nothing", "publish"},
       {"finished, not in place, journals removed", nullptr, kDigest, nullptr, kRefused, "publish", "nothing",
        "publish"},
@@ -266,6 +306,40 @@ TEST_CASE("what becomes of a target and of TARGET.partial") {
     CHECK(found({true, false}) == c.overwrite);
     CHECK(found({true, true}) == c.both);
   }
+}
+
+TEST_CASE("a run that ended before its journal was there is begun again, what somebody else has put there is left") {
+  const auto resumed = [](auto&& leave) {
+    const Place place;
+    fs::create_directories(place.partial / "a" / "b");
+    leave(place.partial);
+    return place.claim({false, true});
+  };
+  CHECK(resumed([](const fs::path&) {}) == "nothing");
+  CHECK(resumed([](const fs::path& at) { put(at / "journal.new", "resh"); }) == "nothing");
+  CHECK(resumed([](const fs::path& at) { put(at / "journal.1", ""); }) == "nothing");
+  CHECK(resumed([](const fs::path& at) { put(at / "a" / "b" / "f"); }) == "E_EXISTS");
+  CHECK(resumed([](const fs::path& at) { put(at / "journal", "dear diary"); }) == "E_EXISTS");
+  CHECK(resumed([](const fs::path& at) { put(at / "journal.d" / "f"); }) == "E_EXISTS");
+  CHECK(resumed([](const fs::path& at) { fs::create_symlink("/dev/null", at / "journal.1"); }) == "E_EXISTS");
+}
+
+TEST_CASE("what is discarded can be resumed from then on") {
+  const Place place;
+  Place::leave(place.partial, kOther, kOther, "staged");
+  put(place.partial / "journal.1");
+  put(place.partial / "journal.d" / "f");
+  {
+    Staging staging(place.source, place.target, {true, false});
+    CHECK(staging.claim(kDigest) == Start::kNothing);
+    staging.create(kDigest, {"f"});
+  }
+  std::vector<std::string> left;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(place.partial))
+    left.push_back(entry.path().lexically_relative(place.partial).string());
+  CHECK(left == std::vector<std::string>{"journal"});
+  put(place.partial / "f");
+  CHECK(place.claim({false, true}) == "continue");
 }
 
 TEST_CASE("a target alone: finished of this plan it stays as it is, any other is in the way") {
@@ -314,13 +388,15 @@ TEST_CASE("a staging directory that is continued holds the run's files and journ
   {
     Staging staging(place.source, place.target, {false, true});
     CHECK(staging.claim(kDigest) == Start::kContinue);
-    staging.create({"f", "a/g", "h"});
+    staging.create(kDigest, {"f", "a/g", "h"});
     std::vector<std::string> left;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(place.partial))
       left.push_back(entry.path().lexically_relative(place.partial).string());
     std::sort(left.begin(), left.end());
     CHECK(left == std::vector<std::string>{"a", "a/g", "f", "journal", "journal.1"});
-    pipeline::write_manifest(staging.directory(), manifest(kDigest));
+    put(place.partial / "a" / "g");
+    put(place.partial / "h");
+    pipeline::write_manifest(staging.directory(), manifest(kDigest, {{"f", 5}, {"a/g", 1}, {"h", 1}}));
     staging.publish();
   }
   CHECK(place.content() == "first");
@@ -335,7 +411,7 @@ TEST_CASE("the staging directory is locked until the last process of its run end
   std::optional<Staging> first(std::in_place, place.source, place.target, StagingOptions{});
   Staging second(place.source, place.target, {});
   first->claim(kDigest);
-  first->create({"f"});
+  first->create(kDigest, {"f"});
   first->join();
   second.join();
   CHECK(place.claim({true, true}) == "E_EXISTS");
@@ -365,7 +441,7 @@ TEST_CASE("a second run of the same target is refused while the first lives, and
     // The first run, in a process of its own, until it is killed.
     Staging staging(place.source, place.target, {});
     staging.claim(kDigest);
-    staging.create({"f"});
+    staging.create(kDigest, {"f"});
     if (::write(ready[1], "x", 1) != 1) ::_exit(1);
     for (;;) ::pause();
   }

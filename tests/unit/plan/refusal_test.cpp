@@ -375,3 +375,62 @@ TEST_CASE("long texts are quoted by their beginning") {
         std::string::npos);
   for (const Issue& issue : issues) CHECK(issue.message.size() < 5000);
 }
+
+TEST_CASE("drop says that nothing reaches the target") {
+  const std::vector<Case> cases = {
+      {R"j({"match": "x", "drop": true})j", "read"},
+      {R"j({"match": "x", "drop": true, "optional": true, "shard": {"0": "tp"}})j", "read"},
+      {R"j({"match": "x", "drop": false, "rename": "y", "dtype": "f32", "target": {}})j", "read"},
+      {R"j({"match": "x", "drop": true, "rename": "y"})j", "E_SCHEMA p:3:40"},
+      {R"j({"match": "x", "drop": true, "dtype": "f32"})j", "E_SCHEMA p:3:39"},
+      {R"j({"match": "x", "drop": true, "target": {"shard": {"0": "tp"}}})j", "E_SCHEMA p:3:40"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.text);
+    CHECK(rule(c.text) == c.outcome);
+  }
+}
+
+namespace {
+
+/// A target of two axes and a view whose files have this name; `files` begins at 2:33.
+std::string with_files(const std::string& files, const std::string& rules) {
+  return both(R"j({"reshard": 1, "target": {"axes": ["pp=2", "tp=2"], "views": {"e": ["ep=4"]},)j"
+              "\n                        \"files\": \"" +
+              files + R"j("}, "tensors": [)j" + rules + "]}");
+}
+
+}  // namespace
+
+TEST_CASE("files names every axis that divides") {
+  const std::string by_tp = R"j({"match": "x", "shard": {"0": "tp"}})j";
+  const std::string by_stage = R"j({"match": "l.*", "owner": {"pp": "$1/4"}})j";
+  const std::string refused = "E_SCHEMA p:2:34";
+  CHECK(with_files("{rank}.h5", by_tp + "," + by_stage) == "read");
+  CHECK(with_files("{tp}.h5", by_tp) == "read");
+  CHECK(with_files("{tp}.h5", by_tp + "," + by_stage) == refused);
+  CHECK(with_files("{pp}.h5", by_tp) == refused);
+  CHECK(with_files("all.h5", by_tp + "," + by_stage) == refused + ", " + refused);
+  CHECK(with_files("all.h5", R"j({"match": "x"})j") == "read");
+  CHECK(with_files("{tp}.h5", R"j({"match": "first", "owner": {"pp": "0/4"}})j") == refused);
+  CHECK(with_files("{tp}.h5", R"j({"match": "x", "view": "e", "shard": {"0": "ep"}})j") == refused);
+  CHECK(with_files("{ep}.h5", R"j({"match": "x", "view": "e", "shard": {"0": "ep"}})j") == "read");
+  CHECK(with_files("{pp}{tp}.h5", R"j({"match": "x", "view": "e", "shard": {"0": "ep"}})j") == "read");
+  // Tied copies on every stage, rules that may match nothing, cuts that may fall back: not by the plan alone.
+  CHECK(with_files("{tp}.h5", R"j({"match": "tied", "owner": {"pp": {"index": [0, 3], "count": 4}}})j") == "read");
+  CHECK(with_files("{pp}.h5", R"j({"match": "x", "shard": {"0": "tp"}, "optional": true})j") == "read");
+  CHECK(with_files("{pp}.h5", R"j({"match": "x", "shard": {"0": "tp"}, "fallback": "replicate"})j") == "read");
+  CHECK(with_files("{pp}.h5", R"j({"match": "x", "shard": {"0": {"axes": "tp", "fallback": "repeat"}}})j") == "read");
+  CHECK(with_files("{pp}.h5", R"j({"match": "x", "shard": {"0": "tp"}, "drop": true})j") == "read");
+}
+
+TEST_CASE("files that do not tell ranks apart are named with the rule and the axis") {
+  const auto issues =
+      issues_of(R"j({"reshard": 1, "source": {"axes": ["pp=2", "tp=2"], "files": "mp_{tp}.h5"}, "target": {},
+                                    "tensors": [{"match": "x"}, {"match": "l.*", "owner": {"pp": "$1/4"}}]})j",
+                Notation::kJson);
+  REQUIRE(issues.size() == 1);
+  CHECK(issues[0].message ==
+        "source.files: puts ranks 0 and 2 both into mp_0.h5, but tensors[1] divides by axis 'pp', on which they have "
+        "different coordinates; name the axis in it, as {pp}, or {rank}");
+}

@@ -55,7 +55,7 @@ struct Setup {
         for (const Index extent : targets[t]->stored_shape(static_cast<Index>(rank))) elements *= extent;
         bytes[rank] += elements * work[t].target_element_bytes;
       }
-    return TargetMap(files, {}, bytes, files, offsets, processes);
+    return TargetMap(files, {}, bytes, files, offsets, files, processes);
   }
 };
 

@@ -20,7 +20,7 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 TargetMap map_of(const std::vector<std::int64_t>& file_bytes, int processes) {
   std::vector<std::size_t> files(file_bytes.size());
   std::iota(files.begin(), files.end(), std::size_t{0});
-  return TargetMap(files, {}, file_bytes, std::vector<std::size_t>(files.size(), 0), {{}}, processes);
+  return TargetMap(files, {}, file_bytes, std::vector<std::size_t>(files.size(), 0), {{}}, files, processes);
 }
 
 }  // namespace
@@ -46,6 +46,13 @@ TEST_CASE("a file is cut between processes at a multiple of 1 MiB of its offsets
   CHECK(map.regions(0, 5, 5) == std::vector<WriteRegion>{});
 }
 
+TEST_CASE("processes share the line in its order") {
+  const TargetMap map({0, 1, 2, 3}, {}, {4 * kMiB, 4 * kMiB, 4 * kMiB, 4 * kMiB}, {0, 0, 0, 0}, {{}},
+                      std::vector<std::size_t>{0, 2, 1, 3}, 2);
+  CHECK(map.regions_of(0) == std::vector<WriteRegion>{{0, 0, 4 * kMiB, 0}, {2, 0, 4 * kMiB, 0}});
+  CHECK(map.regions_of(1) == std::vector<WriteRegion>{{1, 0, 4 * kMiB, 1}, {3, 0, 4 * kMiB, 1}});
+}
+
 TEST_CASE("a file below 1 MiB has one writer, whatever the number of processes") {
   const TargetMap map = map_of({1000}, 64);
   CHECK(map.regions(0, 0, 1000).size() == 1);
@@ -53,7 +60,8 @@ TEST_CASE("a file below 1 MiB has one writer, whatever the number of processes")
 
 TEST_CASE("replicas that share a file and tensors of a numbered set find their files and offsets") {
   // Ranks 0 and 1 share file 0, rank 2 has file 1 and 2, laid out alike; tensor 1 lies in the second file of a set.
-  const TargetMap map({0, 0, 1}, {0, 1}, {100, 100, 100}, {0, 1, 1}, {{{0, 8}, {1, 16}}, {{0, 24}, {1, 32}}}, 1);
+  const TargetMap map({0, 0, 1}, {0, 1}, {100, 100, 100}, {0, 1, 1}, {{{0, 8}, {1, 16}}, {{0, 24}, {1, 32}}},
+                      std::vector<std::size_t>{0, 1, 2}, 1);
   const std::vector<layout::Index> ranks = {2, 1, 0};
   CHECK(map.files_of(0, ranks) == std::vector<std::size_t>{0, 1});
   CHECK(map.files_of(1, ranks) == std::vector<std::size_t>{1, 2});

@@ -15,7 +15,7 @@ inline pipeline::PlanHeader small_header() {
   out.target = {{"pp=2", "tp=2"}, {{"expert", {"ep=4"}}}, 4, "safetensors", 384};
   out.processes = 2;
   out.transport = "mpi";
-  out.transport_why = "direct would read 4.00 times the source's bytes";
+  out.transport_why = "direct would read 4.00 bytes for each one that the target needs";
   out.totals = {3, 9, 320, 160, 384, 64, 1};
   out.estimate = {0.25, 0.125};
   out.memory_bound_bytes = std::int64_t{512} << 20;

@@ -24,9 +24,10 @@ TEST_CASE("a plan is told within 80 columns") {
   moves      3 tensors in 9 transfers
   bytes      320 B read, 160 B between processes, 384 B written (64 B padding)
   processes  2, 1 round
-  transport  mpi: direct would read 4.00 times the source's bytes
+  transport  mpi: direct would read 4.00 bytes for each one that the target
+             needs
   memory     2 KiB of tensor bytes in a process at most, 512 MiB allowed
-  estimate   0.25 s where storage does 2 GB/s each way, 0.125 s if all of it
+  estimate   250 ms where storage does 2 GB/s each way, 125 ms if all of it
              overlaps
 
 tensors
@@ -238,12 +239,13 @@ TEST_CASE("a run tells what was written where, how fast, and what was left") {
   source     tp=2 (2 ranks), hdf5, 320 B
   target     pp=2 tp=2, expert: ep=4 (4 ranks), safetensors, 384 B
   wrote      3 GiB in 1.5 s, 2 GiB/s; 320 B read, 160 B between processes
-  floor      0.125 s where storage does 2 GB/s each way, both at once: 8 % of
-             the time
+  floor      125 ms where storage does 2 GB/s each way, both at once: 8 % of the
+             time
   processes  2
-  transport  mpi: direct would read 4.00 times the source's bytes
-  stages     read 0.5, pack 0.25, exchange 0.125, unpack 0, write 0.75, publish
-             0.0625 seconds of the slowest process, its threads summed
+  transport  mpi: direct would read 4.00 bytes for each one that the target
+             needs
+  stages     read 500 ms, pack 250 ms, exchange 125 ms, unpack 0 s, write 750
+             ms, publish 62 ms of the slowest process, its threads summed
   checked    all bytes as written against those as read, in 12 pieces
   memory     2 KiB of tensor bytes in a process at most, 512 MiB allowed; 2 MiB
              resident

@@ -16,11 +16,20 @@ TEST_CASE("sizes are told in the largest unit that fits") {
   CHECK(bytes_text(std::int64_t{5000} << 50) == "5000 PiB");
 }
 
-TEST_CASE("times are told in seconds, long ones in hours") {
-  CHECK(seconds_text(0.0041) == "0.0041 s");
-  CHECK(seconds_text(16.24) == "16.2 s");
-  CHECK(seconds_text(123.4) == "123 s");
-  CHECK(seconds_text(7499) == "2 h 05 min");
+TEST_CASE("times are told in the unit that fits, long ones in two") {
+  CHECK(seconds_text(0) == "0 s");
+  CHECK(seconds_text(1e-6) == "<1 ms");
+  CHECK(seconds_text(0.001) == "1 ms");
+  CHECK(seconds_text(0.0123) == "12 ms");
+  CHECK(seconds_text(0.9994) == "999 ms");
+  CHECK(seconds_text(0.9996) == "1.0 s");
+  CHECK(seconds_text(3.24) == "3.2 s");
+  CHECK(seconds_text(59.94) == "59.9 s");
+  CHECK(seconds_text(59.96) == "1 min 0 s");
+  CHECK(seconds_text(310) == "5 min 10 s");
+  CHECK(seconds_text(3599.4) == "59 min 59 s");
+  CHECK(seconds_text(3599.6) == "1 h 0 min");
+  CHECK(seconds_text(7380) == "2 h 3 min");
 }
 
 TEST_CASE("a list of names ends where it gets long") {

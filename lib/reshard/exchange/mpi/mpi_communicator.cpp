@@ -66,6 +66,17 @@ class MpiCommunicator : public Communicator {
     return bytes;
   }
 
+  int nodes() override {
+    MPI_Comm node = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node), "MPI_Comm_split_type");
+    int rank_in_node = 0;
+    check(MPI_Comm_rank(node, &rank_in_node), "MPI_Comm_rank");
+    check(MPI_Comm_free(&node), "MPI_Comm_free");
+    std::int64_t nodes = rank_in_node == 0 ? 1 : 0;
+    all_sum(std::span(&nodes, 1));
+    return static_cast<int>(nodes);
+  }
+
   std::vector<std::string> all_gather(std::string_view bytes) override {
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(size_));
     const auto mine = static_cast<std::int64_t>(bytes.size());

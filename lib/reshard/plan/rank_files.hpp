@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "reshard/plan/file_template.hpp"
-#include "reshard/plan/plan.hpp"
+#include "reshard/plan/side.hpp"
 
-namespace reshard::pipeline {
+namespace reshard::plan {
 
 /// "rank-{rank:05}.h5"; for one rank "model.h5".
 std::string default_files(layout::Index ranks, std::string_view extension);
@@ -15,7 +15,7 @@ std::string default_files(layout::Index ranks, std::string_view extension);
 class RankFiles {
  public:
   /// `side` outlives this. Errors: those of FileTemplate.
-  RankFiles(std::string_view files, const plan::Side& side);
+  RankFiles(std::string_view files, const Side& side);
 
   /// The file of a rank, relative to the directory.
   std::string of(layout::Index rank) const;
@@ -23,8 +23,8 @@ class RankFiles {
   bool fits(std::string_view name) const { return template_.match(name).has_value(); }
 
  private:
-  const plan::Side& side_;
-  plan::FileTemplate template_;
+  const Side& side_;
+  FileTemplate template_;
 };
 
-}  // namespace reshard::pipeline
+}  // namespace reshard::plan

@@ -1,0 +1,121 @@
+#include "reshard/pipeline/move_costs.hpp"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+#include "reshard/pipeline/direct.hpp"
+#include "reshard/pipeline/job.hpp"
+
+namespace reshard::pipeline {
+namespace {
+
+using planner::Tile;
+using planner::WorkTensor;
+
+double read_rate(const Machine& machine, int processes) {
+  return machine.storage == Storage::kMemory ? kMemoryBytesPerSecond * processes : kStorageBytesPerSecond;
+}
+
+double seconds_per_read(Storage storage) {
+  switch (storage) {
+    case Storage::kMemory:
+      return 1e-6;
+    case Storage::kDisk:
+      return 2e-5;
+    case Storage::kNetwork:
+      return 5e-4;
+  }
+  return 0;
+}
+
+double read_seconds(std::int64_t bytes, std::int64_t reads, const Machine& machine, int processes) {
+  return static_cast<double>(bytes) / read_rate(machine, processes) +
+         static_cast<double>(reads) * seconds_per_read(machine.storage) / processes;
+}
+
+/// What leaves the process that reads a source part, if that is the one that writes most of it.
+std::int64_t bytes_sent(const Tile& tile, const std::vector<std::vector<ProcessRank>>& writers,
+                        std::int64_t element_bytes) {
+  std::vector<std::map<ProcessRank, planner::Index>> wanted(tile.sources.size());
+  for (const layout::CopyBox& box : tile.copies)
+    for (const ProcessRank writer : writers[box.target]) wanted[box.source][writer] += box.elements();
+  planner::Index out = 0;
+  for (const auto& of_part : wanted) {
+    planner::Index most = 0;
+    for (const auto& [writer, elements] : of_part) {
+      out += elements;
+      most = std::max(most, elements);
+    }
+    out -= most;
+  }
+  return out * element_bytes;
+}
+
+MoveCost cost_of(const WorkTensor& work, const planner::TensorWriters& tensor_writers, int processes) {
+  MoveCost out;
+  for (std::size_t number = 0; number < work.tiling->size(); ++number) {
+    const Tile tile = work.tiling->tile(number, work.sources);
+    const std::vector<std::vector<ProcessRank>> writers = tensor_writers.of(tile);
+    std::set<ProcessRank> all;
+    for (const std::vector<ProcessRank>& of_part : writers) all.insert(of_part.begin(), of_part.end());
+    for (const ProcessRank writer : all) {
+      const Tile share = processes == 1 ? tile : *share_of(tile, writers, writer);
+      DirectCost& cost = out.direct[writer];
+      for (const planner::SourcePart& part : share.sources) {
+        cost.bytes_read += read_bytes(part, work.source_element_bytes);
+        cost.reads += reads(part, work.source_element_bytes);
+      }
+      cost.least_memory_bytes = std::max(cost.least_memory_bytes, tile_bytes(share, work));
+    }
+    for (const planner::SourcePart& part : tile.sources) {
+      out.bytes_once += read_bytes(part, work.source_element_bytes);
+      out.reads_once += reads(part, work.source_element_bytes);
+    }
+    if (processes > 1) out.bytes_sent += bytes_sent(tile, writers, work.target_element_bytes);
+  }
+  return out;
+}
+
+}  // namespace
+
+double direct_seconds(const MoveCost& cost, const Machine& machine, int processes) {
+  std::int64_t bytes = 0;
+  std::int64_t reads = 0;
+  for (const auto& [process, of_process] : cost.direct) {
+    bytes += of_process.bytes_read;
+    reads += of_process.reads;
+  }
+  return read_seconds(bytes, reads, machine, processes);
+}
+
+double exchange_seconds(const MoveCost& cost, const Machine& machine, int processes) {
+  const double wire = machine.nodes == 1 ? kSharedMemoryBytesPerSecond : kNetworkBytesPerSecond;
+  return read_seconds(cost.bytes_once, cost.reads_once, machine, processes) +
+         static_cast<double>(cost.bytes_once) / (kRoundBytesPerSecond * processes) +
+         static_cast<double>(cost.bytes_sent) / (wire * processes);
+}
+
+MoveCosts::MoveCosts(const std::vector<WorkTensor>& work, const planner::TargetMap& targets, int processes) {
+  // What a tensor costs follows from its tiling, its elements, the ranks it is read from and, where every shard is
+  // written by one process, from who that is.
+  std::map<std::tuple<const planner::Tiling*, std::int64_t, std::int64_t, bool, std::vector<planner::Index>,
+                      std::vector<std::vector<ProcessRank>>>,
+           std::size_t>
+      known;
+  number_of_tensor_.reserve(work.size());
+  for (std::size_t t = 0; t < work.size(); ++t) {
+    const planner::TensorWriters writers(work[t], t, targets);
+    std::size_t number = costs_.size();
+    if (writers.one_for_each_file())
+      number = known
+                   .try_emplace({work[t].tiling, work[t].source_element_bytes, work[t].target_element_bytes,
+                                 work[t].converts(), work[t].sources, writers.settled()},
+                                number)
+                   .first->second;
+    if (number == costs_.size()) costs_.push_back(cost_of(work[t], writers, processes));
+    number_of_tensor_.push_back(number);
+  }
+}
+
+}  // namespace reshard::pipeline
