@@ -8,7 +8,8 @@ import sys
 
 TESTS = pathlib.Path(__file__).resolve().parents[2] / "tests" / "cli"
 sys.path.insert(0, str(TESTS))
-from support import environment, iota, noise, snapshot, write_safetensors  # noqa: E402
+from support import environment, snapshot, write_safetensors  # noqa: E402
+from tensors import iota, noise  # noqa: E402
 
 FORMATS = {"safetensors": ("safetensors", 4), "hdf5": ("h5", 2)}  # extension, ranks of the target
 COLUMNS = 512

@@ -13,7 +13,8 @@ import time
 
 from .kinds import KILLED, Injected
 from .site import MATRICES, environment, snapshot
-from support import exits_of_aborted_job, workers
+from stopped import workers
+from support import exits_of_aborted_job
 
 SECONDS_TO_END = 10
 SECONDS_TO_HANG = 40

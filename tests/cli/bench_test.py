@@ -5,7 +5,8 @@ import pathlib
 import sys
 import unittest
 
-from support import BINARY, MPIEXEC, REPOSITORY, Case, environment, execute, iota, write_safetensors
+from support import BINARY, MPIEXEC, REPOSITORY, Case, environment, execute, write_safetensors
+from tensors import iota
 
 sys.path.insert(0, str(REPOSITORY / "scripts"))
 from benchmarks import cases, checkpoint, measure  # noqa: E402

@@ -2,7 +2,8 @@
 
 import json
 
-from support import Case, Tensor, even, iota, noise, snapshot, take, write_safetensors
+from support import Case, snapshot, write_safetensors
+from tensors import Tensor, even, iota, noise, take
 
 MODEL = {"w": noise("w", 20, 2), "k": noise("k", 4, 2), "norm": noise("norm", 3), "g.weight": noise("gw", 16, 4, dtype="F8_E4M3"), "g.scale": noise("gs", 4),
          "experts": noise("e", 4, 4), **{f"layers.{i}.w": noise(f"l{i}", 2) for i in range(4)}}

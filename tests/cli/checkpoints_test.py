@@ -1,6 +1,7 @@
 """Plans that do not fit the checkpoint: exit 4, the code, the tensor and the numbers, and nothing written."""
 
-from support import Case, Tensor, even, iota, noise, write_safetensors
+from support import Case, write_safetensors
+from tensors import Tensor, even, iota, noise
 
 
 class Rules(Case):

@@ -3,7 +3,8 @@
 import shutil
 import struct
 
-from support import Case, Tensor, even, iota, needs_h5py, noise, pieces, read_safetensors, snapshot, tensor, write_safetensors
+from support import Case, needs_h5py, read_safetensors, snapshot, write_safetensors
+from tensors import Tensor, even, iota, noise, pieces, tensor
 
 EQUAL = {"schema": "reshard.compare", "version": 1, "only_in_a": [], "only_in_b": [], "different": []}
 

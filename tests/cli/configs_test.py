@@ -5,7 +5,8 @@ import itertools
 import json
 import re
 
-from support import DATA, ELEMENT_BYTES, PAD, REPOSITORY, Case, Tensor, count, iota, noise, read_safetensors, snapshot, take, tensor
+from support import DATA, REPOSITORY, Case, read_safetensors, snapshot
+from tensors import ELEMENT_BYTES, PAD, Tensor, count, iota, noise, take, tensor
 
 CONFIGS = REPOSITORY / "configs"
 

@@ -8,7 +8,9 @@ import signal
 import time
 import unittest
 
-from support import Case, Stopped, command, descendants, environment, even, execute, iota, noise
+from stopped import Stopped, descendants
+from support import Case, command, environment, execute
+from tensors import even, iota, noise
 
 ROOT = os.geteuid() == 0
 SMALL_DISK = ["unshare", "--mount", "sh", "-c"]

@@ -9,8 +9,8 @@ import re
 import shutil
 import signal
 
-from support import (BINARY, MPIEXEC, Case, environment, execute, exits_of_aborted_job, iota, noise, snapshot,
-                     write_safetensors)
+from support import BINARY, MPIEXEC, Case, environment, execute, exits_of_aborted_job, snapshot, write_safetensors
+from tensors import iota, noise
 
 # What the processes agree on, and what ends the job at once: the exit codes of interface and README.
 AGREED = {"io": (5, "E_IO"), "format": (4, "E_FORMAT")}

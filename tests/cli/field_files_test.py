@@ -7,7 +7,9 @@ import os
 import signal
 import struct
 
-from support import (Case, Stopped, Tensor, environment, even, h5py, iota, needs_h5py, noise, read_metadata, read_safetensors, snapshot, tensor)
+from stopped import Stopped
+from support import Case, environment, h5py, needs_h5py, read_metadata, read_safetensors, snapshot
+from tensors import Tensor, even, iota, noise, tensor
 
 if h5py:
     import numpy

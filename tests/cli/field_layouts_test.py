@@ -2,8 +2,8 @@
 of its report; docstrings retell what went wrong there.
 """
 
-from support import (Case, Tensor, by_segments, even, iota, labelled_rows, noise, pieces, read_safetensors, snapshot, take, tensor,
-                     write_safetensors)
+from support import Case, read_safetensors, snapshot, write_safetensors
+from tensors import Tensor, by_segments, even, iota, labelled_rows, noise, pieces, take, tensor
 
 
 class Layouts(Case):

@@ -2,7 +2,8 @@
 quantised groups. Each test is named by the id of its report; docstrings retell what went wrong there.
 """
 
-from support import PAD, Case, Tensor, even, iota, noise, snapshot, take, tensor
+from support import Case, snapshot
+from tensors import PAD, Tensor, even, iota, noise, take, tensor
 
 
 class Meshes(Case):

@@ -4,8 +4,9 @@ import json
 import os
 import struct
 
-from support import (Case, Tensor, even, h5py, iota, needs_h5py, noise, read_hdf5, read_header, read_metadata, read_safetensors,
-                     safetensors_bytes, snapshot, take, write_safetensors)
+from support import (Case, h5py, needs_h5py, read_hdf5, read_header, read_metadata, read_safetensors, safetensors_bytes, snapshot,
+                     write_safetensors)
+from tensors import Tensor, even, iota, noise, take
 
 if h5py:
     import numpy

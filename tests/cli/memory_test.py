@@ -5,7 +5,8 @@ import pathlib
 import re
 import sys
 
-from support import Case, command, environment, even, execute, needs_plain_build, noise
+from support import Case, command, environment, execute, needs_plain_build
+from tensors import even, noise
 
 MIB = 1024 * 1024
 UNITS = {"": 1, "B": 1, "bytes": 1, "KiB": 1024, "MiB": MIB, "GiB": 1024 * MIB}

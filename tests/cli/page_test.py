@@ -7,7 +7,8 @@ import re
 import unittest
 
 import chromium
-from support import REPOSITORY, Case, even, execute, iota, needs_plain_build, take
+from support import REPOSITORY, Case, execute, needs_plain_build
+from tensors import even, iota, take
 
 needs_chromium = unittest.skipUnless(chromium.PROGRAM, "chromium is not installed")
 

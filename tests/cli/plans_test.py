@@ -2,7 +2,8 @@
 
 import re
 
-from support import Case, iota
+from support import Case
+from tensors import iota
 
 RULES = 'tensors: [{match: "**"}]'
 

@@ -5,7 +5,8 @@ import json
 import struct
 import zipfile
 
-from support import DATA, Case, Tensor, count, even, read_safetensors, snapshot
+from support import DATA, Case, read_safetensors, snapshot
+from tensors import Tensor, count, even
 
 REAL = DATA / "real"
 

@@ -2,7 +2,8 @@
 with the numbers and the legal choices. What the plan alone has wrong is exit 3, with and without a source; what it has wrong beside a
 checkpoint is exit 4."""
 
-from support import Case, Tensor, even, iota
+from support import Case
+from tensors import Tensor, even, iota
 
 HEAD = "reshard: 1\nsource: {axes: [%s]}\ntarget: {axes: [%s]}\ntensors:\n  - {match: %s}\n"
 

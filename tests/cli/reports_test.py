@@ -2,7 +2,8 @@
 
 import json
 
-from support import Case, even, iota, noise, snapshot
+from support import Case, snapshot
+from tensors import even, iota, noise
 
 
 class PlanReport(Case):

@@ -13,8 +13,10 @@ import time
 import types
 import unittest
 
-from support import (BINARY, MPIEXEC, Case, Result, Tensor, command, crc64, descendants, environment, execute, iota, needs_plain_build,
-                     read_header, snapshot, write_safetensors)
+from stopped import descendants
+from support import (BINARY, MPIEXEC, Case, Result, command, crc64, environment, execute, needs_plain_build, read_header,
+                     snapshot, write_safetensors)
+from tensors import Tensor, iota
 
 MIB = 1 << 20
 COUNT_IO = pathlib.Path(__file__).with_name("count_io.py")

@@ -1,9 +1,9 @@
 """`reshard run`: tensor parallel n to m, YAML and JSON, formats of plans, processes, transports, manifest, other commands."""
 
 import json
-import struct
 
-from support import Case, Tensor, crc64, even, iota, noise, snapshot, take, write_safetensors
+from support import Case, crc64, snapshot, write_safetensors
+from tensors import Tensor, even, iota, noise, take
 
 FIRST_PLAN = """\
 reshard: 1

@@ -6,7 +6,8 @@ import re
 import unittest
 
 import schemas
-from support import REPOSITORY, Case, even, iota, needs_h5py
+from support import REPOSITORY, Case, needs_h5py
+from tensors import even, iota
 
 
 @unittest.skipUnless(schemas.available, "jsonschema or yaml is not installed")

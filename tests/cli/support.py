@@ -1,17 +1,14 @@
-"""What the command-line tests share: a small safetensors reader and writer, a naive slicer, CRC-64, and a test case that runs
-the executable alone or under mpirun. Python's standard library only; nothing here knows how reshard works inside.
+"""What the command-line tests share: a small safetensors reader and writer, CRC-64, and a test case that runs the executable
+alone or under mpirun. Python's standard library only; nothing here knows how reshard works inside.
 
 RESHARD_BINARY names the executable, RESHARD_MPIEXEC the launcher, RESHARD_SANITIZED is 1 for a sanitizer build.
 """
 
-import contextlib
 import dataclasses
 import hashlib
-import itertools
 import json
 import os
 import pathlib
-import random
 import re
 import shutil
 import signal
@@ -22,6 +19,7 @@ import time
 import unittest
 
 import schemas
+from tensors import ELEMENT_BYTES, Tensor, count
 
 try:
     import h5py
@@ -36,112 +34,6 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
 
 needs_h5py = unittest.skipUnless(h5py, "h5py is not installed")
 needs_plain_build = unittest.skipIf(SANITIZED, "a sanitizer build needs address space and memory of its own")
-
-ELEMENT_BYTES = {"F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "BF16": 2, "F16": 2, "I16": 2, "U16": 2,
-                 "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I8": 1, "U8": 1, "BOOL": 1}
-NUMBERS = {"F64": "d", "F32": "f", "F16": "e", "I64": "q", "U64": "Q", "I32": "i", "U32": "I", "I16": "h", "U16": "H",
-           "BF16": "H", "I8": "b", "U8": "B", "BOOL": "B", "F8_E4M3": "B", "F8_E5M2": "B", "F8_E8M0": "B"}
-
-
-# Tensors
-
-@dataclasses.dataclass(frozen=True)
-class Tensor:
-    """`data`: the elements, row-major, little-endian."""
-    dtype: str
-    shape: tuple
-    data: bytes
-
-    def __repr__(self):
-        numbers = list(self.numbers()[:32])
-        return f"{self.dtype}{list(self.shape)} {numbers}{'...' if len(numbers) == 32 else ''}"
-
-    def numbers(self):
-        """Elements as numbers; BF16 and 8-bit floats as raw words."""
-        return struct.unpack(f"<{len(self.data) // ELEMENT_BYTES[self.dtype]}{NUMBERS[self.dtype]}", self.data)
-
-
-def count(shape):
-    product = 1
-    for length in shape:
-        product *= length
-    return product
-
-
-def tensor(dtype, shape, numbers):
-    return Tensor(dtype, tuple(shape), struct.pack(f"<{count(shape)}{NUMBERS[dtype]}", *numbers))
-
-
-def iota(*shape, dtype="F32", first=0):
-    """Each element its row-major position (raw words where the dtype cannot hold numbers)."""
-    return tensor(dtype, shape, range(first, first + count(shape)))
-
-
-def noise(name, *shape, dtype="F32"):
-    """Bytes that follow from the name and never repeat in a pattern."""
-    return Tensor(dtype, tuple(shape), random.Random(name).randbytes(count(shape) * ELEMENT_BYTES[dtype]))
-
-
-def labelled_rows(labels, width, dtype="F32"):
-    """A matrix whose row i is `width` times a number that stands for labels[i]: 'g3' is 103, 'u3' 203."""
-    base = {letter: (index + 1) * 100 for index, letter in enumerate("guqkvzxbcd")}
-    numbers = [base[label[0]] + int(label[1:]) for label in labels]
-    return tensor(dtype, (len(labels), width), [number for number in numbers for _ in range(width)])
-
-
-PAD = object()  # in place of an index: an element of zero bytes
-
-
-def take(source, *chosen):
-    """The elements at the product of the chosen indices, one list per dim; None or nothing: all of a dim."""
-    rank = len(source.shape)
-    lists = [range(n) if c is None else list(c) for n, c in zip(source.shape, (*chosen, *([None] * (rank - len(chosen)))))]
-    shape = tuple(len(indices) for indices in lists)
-    strides, block = [], ELEMENT_BYTES[source.dtype]
-    for length in reversed(source.shape):
-        strides.insert(0, block)
-        block *= length
-    while lists and isinstance(lists[-1], range):  # dims taken whole at the end are one block
-        lists.pop()
-    if not lists:
-        return source
-    *outer, last = lists
-    block = strides[len(outer)]
-    runs = []  # (first index or PAD, length) along the last dim that is not whole
-    for index in last:
-        first, length = runs[-1] if runs else (None, 0)
-        if runs and (index is PAD if first is PAD else index is not PAD and index == first + length):
-            runs[-1] = (first, length + 1)
-        else:
-            runs.append((index, 1))
-    data = bytearray()
-    for index in itertools.product(*outer):
-        base = None if PAD in index else sum(i * stride for i, stride in zip(index, strides))
-        for first, length in runs:
-            if base is None or first is PAD:
-                data += bytes(length * block)
-            else:
-                data += source.data[base + first * block:base + (first + length) * block]
-    return Tensor(source.dtype, shape, bytes(data))
-
-
-def even(source, dim, parts):
-    """`parts` equal consecutive pieces along `dim`."""
-    width = source.shape[dim] // parts
-    return [take(source, *([None] * dim), list(range(p * width, (p + 1) * width))) for p in range(parts)]
-
-
-def pieces(source, dim, lengths):
-    """Consecutive pieces of the given lengths along `dim`."""
-    ends = list(itertools.accumulate(lengths))
-    return [take(source, *([None] * dim), list(range(end - length, end))) for end, length in zip(ends, lengths)]
-
-
-def by_segments(length_of_segments, parts):
-    """Index lists, one per part, of a dim whose segments are each cut evenly."""
-    starts = [0, *itertools.accumulate(length_of_segments)]
-    return [[start + i for start, length in zip(starts, length_of_segments)
-             for i in range(p * length // parts, (p + 1) * length // parts)] for p in range(parts)]
 
 
 # Files
@@ -265,9 +157,12 @@ class Result:
 
 
 def environment(**changes):
-    """The environment of every run: root and more processes than cores are fine with Open MPI."""
+    """The environment of every run. With Open MPI: root, and more processes than cores, are fine; where one process has ended with
+    an error, the launcher does not wait a second between telling the others to end and ending them; of the ways to pass
+    messages, the one that is chosen on one machine is not sought for."""
     return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none", **changes}
+            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_pml": "ob1",
+            "OMPI_MCA_odls_base_sigkill_timeout": "0", **changes}
 
 
 def execute(command, timeout=60, cwd=None, env=None, preexec=None):
@@ -441,83 +336,3 @@ class Case(unittest.TestCase):
         result = self.run_plan(plan, source, *options, np=np)
         self.assert_refused(result, exit_code, *codes, words=words)
         return result
-
-
-def descendants(pid):
-    """The processes below `pid`, itself included, launcher first."""
-    parents = {}
-    for folder in pathlib.Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                parents[int(folder.name)] = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            except OSError:
-                continue  # ended meanwhile
-    found = [pid]
-    for parent in found:
-        found += [child for child, its_parent in parents.items() if its_parent == parent]
-    return found
-
-
-def workers(pid, binary=BINARY):
-    """The processes of `reshard run` among the descendants, neither launchers nor children that read HDF5, in order of their ids."""
-    found = []
-    for candidate in descendants(pid):
-        with contextlib.suppress(OSError):
-            is_run = pathlib.Path(f"/proc/{candidate}/cmdline").read_bytes().split(b"\0")[1:2] == [b"run"]
-            if is_run and os.path.samefile(f"/proc/{candidate}/exe", shutil.which(binary)):
-                found.append(candidate)
-    return sorted(found)
-
-
-class Stopped:
-    """A run of 150 MB under a small memory bound, stopped (SIGSTOP) as soon as it has begun to write; a context manager.
-
-    `plan`, `source`, `expected`: what it runs and the files that must come out.
-    """
-
-    def __init__(self, case, target, processes=1, size=150_000_000, options=()):
-        self.case, self.target, self.processes = case, target, processes
-        self.source = case.dir / "large"
-        value = noise("large", 3, size // 3, dtype="U8")
-        self.expected = [{"w": part} for part in even(value, 0, 3)]
-        if not self.source.exists():
-            case.full({"w": value}, name="large")
-        self.plan = case.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=3"]},
-                               "tensors": [{"match": "w", "shard": {"0": "tp"}}]}, "large.json")
-        self.words = ["run", self.plan, "--source", self.source, "--target", target, "--memory", "16MiB", "--threads", "1"]
-        self.options = options
-
-    def __enter__(self):
-        self.process = subprocess.Popen([str(word) for word in command(*self.words, *self.options, np=self.processes)], stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), start_new_session=True)
-        partial = pathlib.Path(f"{self.target}.partial")
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and self.process.poll() is None and not any(partial.glob("*.safetensors")):
-            time.sleep(0.002)
-        self.signal_all(signal.SIGSTOP)
-        if self.process.poll() is not None:
-            raise AssertionError(f"the run ended before it could be stopped: {self.process.communicate()}")
-        return self
-
-    def workers(self):
-        return workers(self.process.pid)
-
-    def signal_all(self, number):
-        for pid in descendants(self.process.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, number)
-
-    def go_on(self, timeout=60):
-        """Continues every process and waits for the end."""
-        start = time.monotonic()
-        self.signal_all(signal.SIGCONT)
-        out, err = self.process.communicate(timeout=timeout)
-        return Result(self.process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - start)
-
-    def again(self, *options):
-        return self.case.reshard(*self.words, *self.options, *options, np=self.processes)
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.signal_all(signal.SIGKILL)
-            self.process.communicate()

@@ -3,7 +3,9 @@
 import shutil
 import signal
 
-from support import Case, Stopped, command, even, execute, iota, noise, snapshot
+from stopped import Stopped
+from support import Case, command, execute, snapshot
+from tensors import even, iota, noise
 
 
 class Places(Case):

@@ -10,7 +10,8 @@ import subprocess
 import unittest
 
 import schemas
-from support import BINARY, REPOSITORY, Case, command, environment, even, execute, iota
+from support import BINARY, REPOSITORY, Case, command, environment, execute
+from tensors import even, iota
 
 COMMANDS = ("run", "plan", "inspect", "verify", "compare")
 COMPLETION = REPOSITORY / "apps" / "reshard" / "completion"

@@ -6,11 +6,10 @@ import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
-from support import (REPOSITORY, Case, Tensor, crc64, environment, even, execute, iota, needs_h5py, noise, read_header, read_safetensors,
-                     safetensors_bytes, snapshot, tensor, write_safetensors)
+from support import REPOSITORY, Case, crc64, environment, execute, needs_h5py, read_header, read_safetensors, snapshot
+from tensors import iota, noise, tensor
 
 FORMATS = (("safetensors", "rank-{:05}.safetensors"), ("hdf5", "rank-{:05}.h5"))
 

@@ -34,9 +34,10 @@ struct JoinedRange {
   friend bool operator==(const JoinedRange&, const JoinedRange&) = default;
 };
 
-/// Ranges in global order; indices that no target part holds are left out. Target padding with a `copy_of` is one more
-/// target of that index, never canonical. Temporary padding follows at the end, a range without sources (and without a
-/// meaningful `global`) for each piece of it. `source_ranges` = held_ranges(source). O(n log n + holdings).
+/// Ranges in global order; indices that no source part or no target part holds are left out. Target padding with a
+/// `copy_of` is one more target of that index, never canonical. Temporary padding follows at the end, a range without
+/// sources (and without a meaningful `global`) for each piece of it. `source_ranges` = held_ranges(source).
+/// O(n log n + holdings).
 std::vector<JoinedRange> join_dim(const std::vector<HeldRange>& source_ranges, const layout::DimLayout& target);
 
 }  // namespace reshard::planner

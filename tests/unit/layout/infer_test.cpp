@@ -69,6 +69,22 @@ TEST_CASE("heads that may be repeated leave the length open until something tell
   CHECK(infer(kRepeated, {6, 6, 6, 6}) == 24);
 }
 
+TEST_CASE("a head may be a length that only padding leaves open") {
+  // A part of 2 rows, padded to 3: three of them and one row less are 5 rows, a head of one of four coordinates. The
+  // parts are also those of 2 heads that are repeated, and of 4.
+  DimCut dim = cut("tp", 4, [](Level& l) {
+    l.unit = 5;
+    l.fallback = Fallback::kRepeat;
+  });
+  dim.levels.push_back(axis("gtp", 3));
+  dim.levels.back().pad_rows = 1;
+  dim.levels.push_back(axis("cp", 2));
+  dim.levels.back().pad_to = 3;
+  CHECK(refused(dim, std::vector<Index>(24, 3)) ==
+        "E_PAD: the ranks store 3, 3, 3, 3, 3, 3, 3, 3, ...: any true length from 5 to 20 may fit; give 'size'");
+  CHECK(infer(dim, std::vector<Index>(24, 3), 10) == 10);
+}
+
 TEST_CASE("a dim that may have fallen back is known where only one length fits") {
   const DimCut fallback = cut("tp", 3, [](Level& l) { l.fallback = Fallback::kReplicate; });
   CHECK(infer(fallback, {9, 9, 9}) == 27);  // 9 would have been cut

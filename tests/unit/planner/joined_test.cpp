@@ -50,6 +50,17 @@ TEST_CASE("a dim that neither side cuts is one range, one without elements is no
   CHECK(joined(over({}, 0), over({}, 0)) == std::vector<std::string>{});
 }
 
+TEST_CASE("indices that only one side holds are left out") {
+  const DimLayout whole = over(cut("tp", 3), 6);
+  DimLayout gap = whole;
+  gap.parts[1].runs.clear();
+  CHECK(joined(gap, whole) == std::vector<std::string>{"0-2 from 0@0 to 0@0*", "4-6 from 2@0 to 2@0*"});
+  CHECK(joined(whole, gap) == std::vector<std::string>{"0-2 from 0@0 to 0@0*", "4-6 from 2@0 to 2@0*"});
+  DimLayout short_one = whole;
+  short_one.parts[2].runs.clear();
+  CHECK(joined(short_one, whole) == std::vector<std::string>{"0-2 from 0@0 to 0@0*", "2-4 from 1@0 to 1@0*"});
+}
+
 TEST_CASE("of several target parts that hold a range the first one counts") {
   const DimLayout repeated = over(cut("tp", 4,
                                       [](layout::Level& level) {
