@@ -113,11 +113,30 @@ Value side_value(const Side& side) {
   return out;
 }
 
+Value members_value(const std::vector<Member>& all) {
+  Value::Object out;
+  for (const Member& member : all) {
+    std::vector<std::string> tokens;
+    for (const MemberDim& dim : member.dims)
+      tokens.push_back(dim.name.empty()   ? "."
+                       : dim.divisor == 1 ? dim.name
+                                          : fmt::format("{}/{}", dim.name, dim.divisor));
+    put(out, member.may_be_absent ? member.suffix + "?" : member.suffix, fmt::format("{}", fmt::join(tokens, " ")));
+  }
+  return out;
+}
+
 Value rule_value(const Rule& rule) {
   Value::Object out;
   put(out, "match", rule.match.text());
-  put(out, "source", placement_value(rule.source));
-  put(out, "target", placement_value(rule.target));
+  if (rule.drop) {
+    // Of what is left out, members alone matter: they are part of the names that match.
+    const Value members = members_value(rule.source.members);
+    if (!members.object().empty()) put(out, "members", members);
+  } else {
+    put(out, "source", placement_value(rule.source));
+    put(out, "target", placement_value(rule.target));
+  }
   put_if(out, "rename", rule.rename);
   if (rule.dtype) put(out, "dtype", std::string(name(*rule.dtype)));
   if (rule.optional) put(out, "optional", true);
@@ -178,16 +197,7 @@ Value placement_value(const Placement& placement) {
   Value::Object owners;
   for (const OwnerRule& owner : placement.owners) put(owners, owner.axis, owner_value(owner));
   if (!owners.empty()) put(out, "owner", std::move(owners));
-  Value::Object members;
-  for (const Member& member : placement.members) {
-    std::vector<std::string> tokens;
-    for (const MemberDim& dim : member.dims)
-      tokens.push_back(dim.name.empty()   ? "."
-                       : dim.divisor == 1 ? dim.name
-                                          : fmt::format("{}/{}", dim.name, dim.divisor));
-    put(members, member.may_be_absent ? member.suffix + "?" : member.suffix, fmt::format("{}", fmt::join(tokens, " ")));
-  }
-  if (!members.empty()) put(out, "members", std::move(members));
+  if (!placement.members.empty()) put(out, "members", members_value(placement.members));
   return out;
 }
 

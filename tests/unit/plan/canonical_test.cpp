@@ -47,7 +47,18 @@ TEST_CASE("the canonical form has defaults resolved, variables replaced and no p
       R"("tensors":[{"dtype":"f32","match":"**.q.*","optional":true,"rename":"$2",)"
       R"("source":{"owner":{"dp":{"count":4,"index":"$1"}},"shard":{"0":{"axes":["tp"],"fallback":"replicate","unit":128}}},)"
       R"("target":{"owner":{"dp":{"count":4,"index":"$1"}},"shard":{"0":{"axes":["tp"],"fallback":"replicate","unit":128}}}},)"
-      R"({"drop":true,"match":"x","source":{},"target":{}}],"unmatched":"error"})");
+      R"({"drop":true,"match":"x"}],"unmatched":"error"})");
+}
+
+TEST_CASE("a rule that drops has a canonical form that can be read again") {
+  const std::string text = canonical(
+      "reshard: 1\ntarget: {axes: [tp=2]}\ntensors:\n"
+      "  - {match: x, drop: true, optional: true, shard: {out: tp}, members: {weight: out in, \"bias?\": out}}\n");
+  CHECK(
+      text ==
+      R"({"reshard":1,"source":{"axes":[]},"target":{"axes":["tp=2"]},)"
+      R"("tensors":[{"drop":true,"match":"x","members":{"bias?":"out","weight":"out in"},"optional":true}],"unmatched":"error"})");
+  CHECK(canonical(text) == text);
 }
 
 TEST_CASE("what means the same is the same") {
