@@ -1,0 +1,264 @@
+"""How a target is put in place: strays, finished targets, system calls that fail and kills on the way."""
+
+import os
+import shutil
+import signal
+
+from ended import Ended, STRACE, needs_strace, stopped_at
+from support import BINARY, MPIEXEC, command, environment, execute, needs_plain_build, snapshot
+
+
+class Strays(Ended):
+    """Files that somebody else has put into the staging directory."""
+
+    rows, columns = 64, 64
+
+    def test_a_stray_file_is_named_and_nothing_is_published(self):
+        expected = self.undisturbed()
+        for np, options in ((1, ()), (2, ("--overwrite",))):
+            with self.subTest(np=np):
+                old = self.put_old_target() if options else None
+                stray = self.partial / "notes.txt"
+                with stopped_at("publish:0", command(*self.words(*options), np=np)) as run:
+                    stray.write_text("mine")
+                result = run.result
+                self.assert_exit(result, 2)
+                self.assertEqual([(error["code"], error["where"]) for error in result.json()["errors"]], [("E_EXISTS", str(stray))])
+                self.assert_error_lines(result, "E_EXISTS")
+                self.assertEqual(snapshot(self.target) if self.target.exists() else None, old)
+                self.assert_exit(self.go("--resume", *options, np=np), 2)  # still there
+                self.assertEqual(stray.read_text(), "mine")
+                stray.unlink()
+                self.assert_resumed(*options, np=np, expected=expected)
+                self.clear()
+
+    def test_a_directory_of_somebody_else_is_left_alone(self):
+        self.partial.mkdir()
+        (self.partial / "notes.txt").write_text("mine")
+        for np in (1, 2):
+            for options in ((), ("--resume",), ("--resume", "--overwrite")):
+                result = self.go(*options, np=np)
+                self.assert_exit(result, 2)
+                self.assert_error_lines(result, "E_EXISTS")
+                for word in ("target.partial", "notes.txt", "move it away", "--overwrite without --resume"):
+                    self.assertIn(word, result.err)
+                self.assertEqual((self.partial / "notes.txt").read_text(), "mine")
+        (self.partial / "notes.txt").rename(self.dir / "notes.txt")
+        self.assert_resumed()
+
+    def test_it_goes_on_from_before_the_first_file(self):
+        for place in ("stage:0", "create:0"):
+            with self.subTest(place=place):
+                result = self.go(env=environment(RESHARD_TEST_SIGNAL=f"9:{place}"))
+                self.assertEqual(result.code, -signal.SIGKILL)
+                self.assert_resumed()
+                self.clear()
+
+    def test_a_file_that_has_gone_is_named_and_nothing_is_published(self):
+        with stopped_at("publish:0", command(*self.words())) as run:
+            (self.partial / "rank-00003.safetensors").unlink()
+        self.assert_exit(run.result, 4)
+        self.assert_error_lines(run.result, "E_MISSING")
+        self.assertIn("rank-00003.safetensors", run.result.err)
+        self.assertFalse(self.target.exists())
+        self.assert_exit(self.go("--overwrite"), 0)
+        self.assertEqual(snapshot(self.target), self.undisturbed())
+
+
+class Finished(Ended):
+    rows, columns = 64, 64
+
+    def test_from_nothing(self):
+        report = self.assert_resumed(np=2)
+        self.assertEqual((report["schema"], report["bytes_resumed"]), ("reshard.run", 0))
+
+    def test_a_finished_target_stays_as_it_is(self):
+        self.assert_exit(self.go(), 0)
+        before = snapshot(self.target)
+        inode = os.stat(self.target).st_ino
+        for np in (1, 2):
+            for options in ((), ("--overwrite",)):
+                result = self.go("--resume", *options, np=np)
+                self.assert_exit(result, 0)
+                self.assertEqual((snapshot(self.target), os.stat(self.target).st_ino), (before, inode))
+                report = result.json()
+                self.assertEqual((report["bytes_resumed"], sum(report["bytes_read"])), (report["totals"]["bytes_written"], 0))
+        text = self.reshard("run", self.eight, "--source", self.source, "--target", self.target, "--resume")
+        self.assert_exit(text, 0)
+        self.assertIn("finished already", text.out)
+
+    def test_a_finished_target_that_lost_a_file_is_not_finished(self):
+        self.assert_exit(self.go(), 0)
+        whole = snapshot(self.target)
+        name = sorted(path.name for path in self.target.iterdir() if path.suffix == ".safetensors")[0]
+        for spoil in (lambda file: file.unlink(), lambda file: os.truncate(file, 8)):
+            spoil(self.target / name)
+            spoiled = snapshot(self.target)
+            result = self.go("--resume")
+            self.assert_exit(result, 2)
+            self.assert_error_lines(result, "E_EXISTS")
+            self.assertIn(name, result.err)
+            self.assertEqual(snapshot(self.target), spoiled)
+            self.assert_exit(self.go("--resume", "--overwrite"), 0)
+            self.assertEqual(snapshot(self.target), whole)
+
+    def test_side_files_that_a_finished_target_lacks_are_named(self):
+        self.assert_exit(self.go(), 0)
+        before = snapshot(self.target)
+        for options in ((), ("--copy-side-files",)):
+            report = self.go("--resume", *options).json()
+            self.assertEqual((report["side_files"], report["side_files_left"]), ([], ["config.json"]))
+            text = self.reshard("run", self.eight, "--source", self.source, "--target", self.target, "--resume", *options)
+            self.assert_exit(text, 0)
+            self.assertIn("finished already", text.out)
+            self.assertRegex(text.out, "not copied +config.json")
+            self.assertEqual(snapshot(self.target), before)
+        self.assert_exit(self.go("--overwrite", "--copy-side-files"), 0)
+        self.assertIn("config.json", snapshot(self.target))
+        self.assertEqual(self.go("--resume", "--copy-side-files").json()["side_files_left"], [])
+
+    def test_another_target_is_in_the_way(self):
+        other = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "**"}]}, "other.json")
+        self.assert_exit(self.go(plan=other), 0)
+        before = snapshot(self.target)
+        result = self.go("--resume")
+        self.assert_exit(result, 2)
+        self.assert_error_lines(result, "E_EXISTS")
+        self.assertEqual(snapshot(self.target), before)
+        self.assert_resumed("--overwrite")
+
+    def test_a_finished_target_that_was_not_renamed(self):
+        for np in (1, 2):
+            self.assert_exit(self.go(), 0)
+            self.target.rename(self.partial)
+            self.assert_exit(self.go(), 2)
+            report = self.assert_resumed(np=np)
+            self.assertEqual(sum(report["bytes_read"]), 0)
+            self.clear()
+
+    def test_verify_looks_at_it_before_it_is_renamed(self):
+        self.assert_exit(self.go(), 0)
+        file = self.target / "rank-00003.safetensors"
+        content = file.read_bytes()
+        self.target.rename(self.partial)
+        file = self.partial / file.name
+        file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        for np in (1, 2):
+            result = self.go("--resume", "--verify", np=np)
+            self.assert_exit(result, 70)
+            self.assert_error_lines(result, "E_DIGEST")
+            self.assertFalse(self.target.exists())
+        file.write_bytes(content)
+        self.assert_resumed("--verify", np=2)
+
+    def test_the_journals_name_is_taken(self):
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": [], "files": "journal"}, "tensors": [{"match": "**"}]}, "journal.json")
+        result = self.go(plan=plan)
+        self.assert_exit(result, 3)
+        self.assertIn("journal", result.err)
+        (self.source / "journal").write_text("a diary")
+        self.assert_exit(self.go("--copy-side-files"), 0)
+        self.assertFalse((self.target / "journal").exists())
+
+
+@needs_plain_build
+@needs_strace
+class Injected(Ended):
+    """System calls that fail, or kill, at the point that is asked for."""
+
+    rows, columns = 512, 4096  # 8 MiB
+
+    def traced(self, inject, *options, np=1, process=0, timeout=60, words=None):
+        """A run whose process number `process` has strace's injection."""
+        trace = f'{STRACE} -f -qq -o /dev/null -e trace={inject.split(":")[0]} -e inject={inject.format(journal=self.partial / "journal")} "$@"'
+        script = f'if [ "${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-0}}}}" = {process} ]; then exec {trace}; else exec "$@"; fi'
+        launcher = [MPIEXEC, "-n", str(np)] if np > 1 else []
+        return execute([*launcher, "sh", "-c", script, "sh", BINARY, *(words or self.words(*options))], timeout=timeout)
+
+    def test_calls_that_fail(self):
+        """BI-32 too: a disk that is full, or over its quota, at a write or only when files are flushed."""
+        old = self.put_old_target()
+        for inject, np, process in (("pwrite64:error=ENOSPC:when=5", 1, 0), ("pwrite64:error=EIO:when=9+", 3, 1),
+                                    ("fsync:error=ENOSPC:when=1", 1, 0), ("fsync:error=EIO:when=2+", 3, 2), ("write:error=ENOSPC -P {journal}", 2, 0), ("write:error=ENOSPC", 1, 0),
+                                    ("ftruncate:error=ENOSPC:when=2", 1, 0), ("mkdir:error=EDQUOT", 1, 0), ("renameat2:error=EIO", 2, 0),
+                                    ("rename:error=EIO", 1, 0), ("flock:error=ENOLCK", 2, 0)):
+            with self.subTest(inject=inject, np=np, process=process):
+                result = self.traced(inject, "--overwrite", np=np, process=process)
+                self.assert_exit(result, 5)
+                self.assertLess(result.seconds, 10)
+                self.assertEqual(snapshot(self.target), old)
+                self.assertFalse((self.partial / "reshard.json").exists() and "rename" not in inject)
+                self.assert_resumed("--overwrite", np=np)
+                self.put_old_target()
+
+    def test_signals_while_verifying_and_comparing(self):
+        self.assert_exit(self.go(), 0)
+        before = snapshot(self.dir)
+        for words, path in ((("verify", self.target), self.target / "rank-00001.safetensors"),
+                            (("compare", self.source, self.target, "--plan", self.eight), self.source / "model.safetensors")):
+            for number, np in ((signal.SIGTERM, 1), (signal.SIGINT, 2)):
+                with self.subTest(command=words[0], signal=number, np=np):
+                    result = self.traced(f"pread64:signal={number.name}:when=2 -P {path} -e signal=none", np=np, process=np - 1, words=words)
+                    self.assert_exit(result, 128 + number)
+                    self.assertLess(result.seconds, 10)
+                    self.assert_error_lines(result, "E_INTERRUPTED")
+                    self.assertEqual(result.err.count("E_INTERRUPTED"), 1)
+                    self.assertEqual(snapshot(self.dir), before)
+
+    def test_kills_while_publishing(self):
+        """At every flush, and before and after every renaming."""
+        self.undisturbed("--copy-side-files")
+        points = [f"fsync:signal=KILL:when={n}" for n in range(1, 16)] + ["rename:signal=KILL:when=1", "rename:signal=KILL:when=2", "rename:signal=KILL:when=3",
+                                                                         "unlinkat:signal=KILL:when=1"]
+        for inject in points:
+            with self.subTest(inject=inject):
+                self.traced(inject, "--copy-side-files")
+                if self.target.exists():
+                    self.assertEqual(snapshot(self.target), self.undisturbed())
+                self.assert_resumed("--copy-side-files")
+                self.clear()
+
+    def test_kills_while_exchanging(self):
+        for inject in ("renameat2:signal=KILL", "unlinkat:signal=KILL:when=2", "unlinkat:signal=KILL:when=3", "unlinkat:signal=KILL:when=5"):
+            with self.subTest(inject=inject):
+                old = self.put_old_target()
+                self.traced(inject, "--overwrite")
+                self.assertIn(snapshot(self.target), (old, self.undisturbed()))
+                self.assert_resumed("--overwrite")
+                self.clear()
+
+    def test_a_file_system_that_cannot_exchange(self):
+        for reason in ("EINVAL", "ENOSYS"):
+            self.put_old_target()
+            self.assert_exit(self.traced(f"renameat2:error={reason}", "--overwrite"), 0)
+            self.assertEqual(snapshot(self.target), self.undisturbed())
+            self.assertEqual([path.name for path in self.dir.glob("target*")], ["target"])
+            self.clear()
+
+    def test_something_at_the_place_of_the_old_target(self):
+        self.assert_exit(self.go(), 0)
+        mine = self.dir / "target.old"
+        mine.mkdir()
+        (mine / "notes.txt").write_text("mine")
+        result = self.traced("renameat2:error=EINVAL", "--overwrite")
+        self.assert_exit(result, 2)
+        self.assertIn("target.old", result.err)
+        self.assertEqual((mine / "notes.txt").read_text(), "mine")
+        self.assertEqual(snapshot(self.target), self.undisturbed())
+        shutil.rmtree(mine)
+        self.assert_resumed("--overwrite")
+
+
+class Vanishing(Ended):
+    def test_the_staging_directory_goes_while_the_run_lives(self):
+        for np, process in ((1, 0), (3, 1)):
+            with self.subTest(np=np):
+                place = f"unpacked:w:{self.buffers // 4 // np}:{process}"
+                with stopped_at(place, command(*self.words("--transport", "mpi"), np=np)) as run:
+                    shutil.rmtree(self.partial)
+                result = run.result
+                self.assert_exit(result, 5)
+                self.assertLess(result.seconds, 10)
+                self.assert_error_lines(result, "E_IO")
+                self.assertFalse(self.target.exists())
+                self.clear()
