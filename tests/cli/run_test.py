@@ -1,8 +1,10 @@
 """`reshard run`: tensor parallel n to m, YAML and JSON, formats of plans, processes, transports, manifest, other commands."""
 
 import json
+import re
+import unittest
 
-from support import Case, crc64, snapshot, write_safetensors
+from support import BINARY, Case, crc64, environment, execute, snapshot, write_safetensors
 from tensors import Tensor, even, iota, noise, take
 
 FIRST_PLAN = """\
@@ -335,3 +337,12 @@ class CommandLine(Case):
         result = self.run_plan(self.tp_plan(0, 2, ("w", {"0": "tp"})), self.full({"w": iota(4)}))
         self.assert_exit(result, 0)
         self.assertLess(result.seconds, 0.4)
+
+    @unittest.skipUnless("Open MPI" in execute([BINARY, "--version"]).out, "this is about Open MPI")
+    def test_on_one_node_no_network_is_looked_for_but_where_the_user_wants_it(self):
+        plan, source = self.tp_plan(2, 0, ("w", {"0": "tp"})), self.ranks([{"w": half} for half in even(iota(4), 0, 2)])
+        result = self.run_plan(plan, source, np=2, env=environment(OMPI_MCA_pml_base_verbose="10"))
+        self.assert_exit(result, 0)
+        self.assertEqual(set(re.findall(r"initializing pml component (\w+)", result.out + result.err)), {"ob1"})
+        result = self.run_plan(plan, source, np=2, env=environment(OMPI_MCA_pml_base_verbose="10", OMPI_MCA_pml="cm"))  # which may not be there
+        self.assertNotIn("ob1", re.findall(r"initializing pml component (\w+)", result.out + result.err))

@@ -158,10 +158,9 @@ class Result:
 
 def environment(**changes):
     """The environment of every run. With Open MPI: root, and more processes than cores, are fine; where one process has ended with
-    an error, the launcher does not wait a second between telling the others to end and ending them; of the ways to pass
-    messages, the one that is chosen on one machine is not sought for."""
+    an error, the launcher does not wait a second between telling the others to end and ending them."""
     return {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none", "OMPI_MCA_pml": "ob1",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
             "OMPI_MCA_odls_base_sigkill_timeout": "0", **changes}
 
 
