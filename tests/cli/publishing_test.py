@@ -32,6 +32,73 @@ class Strays(Ended):
                 self.assert_resumed(*options, np=np, expected=expected)
                 self.clear()
 
+    def test_an_empty_folder_of_somebody_is_not_published(self):
+        with stopped_at("publish:0", command(*self.words())) as run:
+            (self.partial / "deep" / "empty").mkdir(parents=True)
+        self.assert_exit(run.result, 2)
+        self.assert_error_lines(run.result, "E_EXISTS")
+        shutil.rmtree(self.partial / "deep")
+        self.assert_resumed()
+
+    def test_what_somebody_put_beside_unfinished_files_is_left_alone(self):
+        for np, options in ((1, ()), (2, ("--overwrite",))):
+            self.assertEqual(self.go(np=np, env=environment(RESHARD_TEST_SIGNAL="9:flush:0")).code, -signal.SIGKILL if np == 1 else 137)
+            stray = self.partial / "mine" / "thesis.tex"
+            stray.parent.mkdir()
+            stray.write_text("mine")
+            result = self.go("--resume", *options, np=np)
+            self.assert_exit(result, 2)
+            self.assert_error_lines(result, "E_EXISTS")
+            self.assertIn(str(stray.parent), result.err)
+            self.assertEqual(stray.read_text(), "mine")
+            shutil.rmtree(stray.parent)
+            self.assert_resumed(*options, np=np)
+            self.clear()
+
+    def test_a_source_that_changes_while_it_is_read(self):
+        def written():
+            with open(self.source / "model.safetensors", "r+b") as file:
+                file.seek(-4, os.SEEK_END)
+                file.write(b"\x01\x02\x03\x04")
+
+        def replaced():
+            shutil.copy(self.source / "model.safetensors", self.dir / "other")
+            os.replace(self.dir / "other", self.source / "model.safetensors")
+
+        for change, np in ((written, 1), (replaced, 2)):
+            with self.subTest(change=change.__name__):
+                with stopped_at("flush:0", command(*self.words(), np=np)) as run:
+                    change()
+                self.assert_exit(run.result, 4)
+                self.assert_error_lines(run.result, "E_DIGEST")
+                self.assertIn("model.safetensors: has changed while it was read", run.result.err)
+                self.assertFalse(self.target.exists())
+                self.clear()
+
+    def test_a_target_that_appears_during_the_run_is_left_alone(self):
+        def file():
+            self.target.write_text("mine")
+
+        def folder():
+            self.target.mkdir()
+            (self.target / "notes.txt").write_text("mine")
+
+        for appear in (file, folder):
+            with self.subTest(appear=appear.__name__):
+                with stopped_at("publish:0", command(*self.words())) as run:
+                    appear()
+                self.assert_exit(run.result, 2)
+                self.assert_error_lines(run.result, "E_EXISTS")
+                for word in ("has appeared", "target.partial", "--resume"):
+                    self.assertIn(word, run.result.err)
+                if appear is folder:
+                    self.assert_resumed("--overwrite")
+                else:
+                    self.assertEqual(self.target.read_text(), "mine")
+                    self.target.unlink()
+                    self.assert_resumed()
+                self.clear()
+
     def test_a_directory_of_somebody_else_is_left_alone(self):
         self.partial.mkdir()
         (self.partial / "notes.txt").write_text("mine")

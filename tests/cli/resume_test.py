@@ -142,8 +142,8 @@ class Killed(Ended):
                 self.assertIn("config.json", expected)
                 self.assertEqual(self.end(signal.SIGKILL, self.buffers // 8 // 2, plan=plan).code, -signal.SIGKILL)
                 # What a run leaves that was ended while it published.
-                (self.partial / "tokenizer.json").write_text("of an earlier source")
-                (self.partial / "reshard.json.tmp").write_text("{")
+                (self.partial / "config.json").write_text("of an earlier source")
+                (self.partial / "journal.scratch.0").write_text("{")
                 self.assertGreater(self.assert_resumed("--copy-side-files", plan=plan, expected=expected)["bytes_resumed"], 20 * MIB)
                 self.clear()
 
@@ -183,7 +183,7 @@ class Damaged(Ended):
                 (self.partial / f"rank-00004.{extension}").symlink_to(self.source / "model.safetensors")
                 resumed = self.assert_resumed("--target-format", target_format, np=3)["bytes_resumed"]
                 self.assertGreater(resumed, 0)
-                self.assertLessEqual(resumed, told // 2)
+                self.assertLessEqual(resumed, told // 2 + MIB)  # four files of eight, and small tensors
                 self.clear()
 
     def test_padding_is_zero_whatever_was_there(self):

@@ -151,7 +151,7 @@ void choose_transport(Prepared& prepared, const PrepareOptions& options) {
   }
 }
 
-/// Files of ours record their mesh. Where the plan says another one it wins.
+/// Files of ours record their mesh and rank. Where the plan says otherwise it wins.
 std::optional<Warning> axes_notice(const SourceCheckpoint& source, const layout::Mesh& mesh) {
   std::vector<std::string> planned = axes_text(mesh);
   const auto is_idle = [](const std::string& axis) { return axis.ends_with("=1"); };
@@ -164,6 +164,19 @@ std::optional<Warning> axes_notice(const SourceCheckpoint& source, const layout:
     return Warning{"W_AXES", (source.root() / source.file_names()[f]).string(), "",
                    fmt::format("records the axes [{}], the plan says [{}]; the plan's are taken",
                                fmt::join(*recorded, ", "), fmt::join(planned, ", ")),
+                   true};
+  }
+  std::vector<bool> is_told(source.files().size(), false);  // ranks that share a file record the lowest one
+  const std::vector<std::size_t> file_of_rank = source.file_of_rank();
+  for (std::size_t rank = 0; rank < file_of_rank.size(); ++rank) {
+    const std::size_t file = file_of_rank[rank];
+    const std::optional<std::int64_t>& recorded = source.files()[file].rank;
+    if (is_told[file] || !recorded || !source.files()[file].axes) continue;
+    is_told[file] = true;
+    if (*recorded == static_cast<std::int64_t>(rank)) continue;
+    return Warning{"W_AXES", (source.root() / source.file_names()[file]).string(), "",
+                   fmt::format("records that it is of rank {}, by the plan it is of rank {}; the plan's is taken",
+                               *recorded, rank),
                    true};
   }
   return std::nullopt;

@@ -298,7 +298,10 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   if (options.check_replicas) peak_bytes = check_replicas(job);
   agreed(communicator, [&] {
     enter(Phase::kStage, options.hooks);
-    if (first) staging->create(prepared.plan_digest, names);
+    std::vector<std::string> beside = {prepared.target.index_name};
+    for (const auto* names_beside : {&result.side_files, &result.side_files_left})
+      beside.insert(beside.end(), names_beside->begin(), names_beside->end());
+    if (first) staging->create(prepared.plan_digest, names, beside);
   });
   agreed(communicator, [&] { staging->join(); });
   if (result.start == Start::kContinue) {
@@ -353,6 +356,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
           internal_error(fmt::format("{} of {} tensor bytes were written to {}", totals.file_bytes[f],
                                      written_bytes(prepared, f), names[f]));
       if (!first) return;
+      prepared.source.check_unchanged();
       files = file_list(prepared, totals);
       files.merge(copy_side_files(prepared.source.root(), result.side_files, staging->directory()));
       if (!prepared.target.index_name.empty()) {

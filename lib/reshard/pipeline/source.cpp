@@ -115,6 +115,7 @@ SourceCheckpoint SourceCheckpoint::open(const fs::path& path, const plan::Side& 
   SourceCheckpoint source;
   source.collect(side, formats, path);
   source.refuse_missing(side, {allow_external, source.root_}, holdings);
+  for (const std::string& name : source.names_) source.states_.push_back(state_of(source.root_ / name));
   source.read_catalogs({allow_external, source.root_}, threads);
   source.build_catalog(side.mesh.size());
   if (manifest != nullptr) add_records(*manifest, source.catalog_);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "reshard/base/directory.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/format/format.hpp"
 #include "reshard/pipeline/formats.hpp"
@@ -47,6 +48,10 @@ class SourceCheckpoint {
   /// The files are those that the source's manifest lists. `side`: that of open(). Errors (all, exit 4): kFormat of a
   /// file that is not listed, kDigest of one of another size.
   void check_file_list(const plan::Side& side, const Manifest& manifest) const;
+
+  /// Every file is the one whose header was read, and nobody has written to it since. Errors (all, exit 4): kDigest;
+  /// kIo.
+  void check_unchanged() const;
 
   const planner::SourceCatalog& catalog() const { return catalog_; }
   const format::FileFormat& format() const { return *format_; }
@@ -89,6 +94,7 @@ class SourceCheckpoint {
   std::vector<std::vector<std::size_t>> files_of_rank_;
   bool indexed_ = false;
   std::int64_t tensor_bytes_ = 0;
+  std::vector<FileState> states_;  ///< by file, before its header was read; empty for a report
   std::vector<format::FileCatalog> files_;
   std::vector<std::string> ignored_;
   std::map<std::string, std::string> metadata_;

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <utility>
 
+#include "reshard/base/directory.hpp"
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/nested_files.hpp"
 #include "reshard/pipeline/unsupported_files.hpp"
@@ -114,7 +115,7 @@ std::vector<Candidate> candidates(const std::vector<const format::FileFormat*>& 
 void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, const fs::path& path) {
   const auto ranks = static_cast<std::size_t>(side.mesh.size());
   std::error_code error;
-  const fs::file_status status = fs::status(path, error);
+  const fs::file_status status = status_of(path);
   if (!fs::exists(status)) throw Error(missing(path, "there is no such directory or file"));
 
   std::vector<const format::FileFormat*> allowed;
@@ -254,6 +255,16 @@ void SourceCheckpoint::refuse_missing(const plan::Side& side, const format::Read
     issues.add(
         {ErrorCode::kMeshWorld, root_.string(), "",
          fmt::format("holds {}, beyond the {} ranks of the checkpoint's mesh", some_of(beyond_), side.mesh.size())});
+  issues.throw_if_any(Exit::kCheckpoint);
+}
+
+void SourceCheckpoint::check_unchanged() const {
+  IssueList issues;
+  for (std::size_t f = 0; f < states_.size(); ++f)
+    if (const fs::path path = root_ / names_[f]; state_of(path) != states_[f])
+      issues.add({ErrorCode::kDigest, path.string(), "",
+                  "has changed while it was read, and what was read may be a mixture: nothing is published; run again "
+                  "with --overwrite once nobody writes to the source"});
   issues.throw_if_any(Exit::kCheckpoint);
 }
 

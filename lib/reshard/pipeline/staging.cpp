@@ -11,6 +11,7 @@
 #include <set>
 #include <system_error>
 
+#include "reshard/base/directory.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/pipeline/finished_target.hpp"
 #include "reshard/pipeline/journal.hpp"
@@ -31,67 +32,46 @@ constexpr std::string_view kDiscard = "--overwrite without --resume discards it"
          fmt::format("{} of another plan or source (plan digest {}; this run's is {}); {}", what, found, ours, remedy));
 }
 
-/// The path without links, as far as it exists; no trailing separator.
-fs::path resolved(const fs::path& path) {
-  std::error_code error;
-  fs::path out = fs::weakly_canonical(fs::absolute(path), error);
-  if (error) io_error(path, "resolve", error.value());
-  return out.has_filename() ? out : out.parent_path();
-}
-
-bool is_inside(const fs::path& inner, const fs::path& outer) {
-  auto i = inner.begin();
-  for (const fs::path& part : outer) {
-    if (i == inner.end() || *i != part) return false;
-    ++i;
-  }
-  return true;
-}
-
-/// The status of what a path names, links followed; what is not there is not found. Errors: kIo.
-fs::file_status status_of(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status out = fs::status(path, error);
-  if (out.type() == fs::file_type::none) io_error(path, "stat", error.value());
-  return out;
-}
-
-/// The same of the path itself, which may be a link.
-fs::file_status own_status_of(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status out = fs::symlink_status(path, error);
-  if (out.type() == fs::file_type::none) io_error(path, "stat", error.value());
-  return out;
-}
-
 void move_directory(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) io_error(to, fmt::format("rename {} to it", from.string()), errno);
 }
 
-void remove_tree(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) io_error(path, "remove", error.value());
+/// Never over something that has appeared meanwhile: rename(2) replaces an empty directory only.
+void put_in_place(const fs::path& from, const fs::path& target) {
+  if (::rename(from.c_str(), target.c_str()) == 0) return;
+  if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR)
+    refuse(ErrorCode::kExists, target,
+           fmt::format("has appeared during the run; the new target is complete at {}: move what has appeared away and "
+                       "run again with --resume, or replace it with --resume --overwrite",
+                       from.string()));
+  io_error(target, fmt::format("rename {} to it", from.string()), errno);
 }
 
-/// Leaves of a directory what `keeps` says of paths relative to it. A folder that goes, goes with all that is in it.
-template <typename Keeps>
-void remove_others(const fs::path& directory, Keeps&& keeps) {
+/// Refuses what `is_ours` does not know of the paths relative to a directory: `what` it is, and what to do.
+void check_no_strays(const fs::path& directory, std::string_view what, const Keeps& is_ours) {
   std::error_code error;
-  std::vector<fs::path> others;
-  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    if (keeps(it->path().lexically_relative(directory), it->symlink_status().type())) continue;
-    others.push_back(it->path());
-    it.disable_recursion_pending();
-  }
+  for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end; it.increment(error))
+    if (!is_ours(it->path().lexically_relative(directory), it->symlink_status().type()))
+      refuse(ErrorCode::kExists, it->path(), std::string(what));
   if (error) io_error(directory, "list", error.value());
-  for (const fs::path& path : others) remove_tree(path);
 }
 
 /// A finished target, of which a kill leaves what is known as one: the manifest goes last.
 void remove_finished(const fs::path& directory) {
   remove_others(directory, [](const fs::path& path, fs::file_type) { return path == kManifestName; });
   remove_tree(directory);
+}
+
+/// The target that has been replaced.
+void remove_old(const fs::path& directory) {
+  try {
+    remove_finished(directory);
+  } catch (const Error& error) {
+    throw Error(Issue{ErrorCode::kIo, directory.string(), "",
+                      fmt::format("the new target is in place and complete, but the old one cannot be removed from "
+                                  "here: {}",
+                                  error.issues().front().message)});
+  }
 }
 
 /// Of what lies in a staging directory, by its path there.
@@ -114,22 +94,6 @@ std::string foreign_file(const fs::path& directory) {
   return out;
 }
 
-/// A directory that has all that its manifest lists, and no other file. `again`: the options that go on from here.
-void check_complete(const fs::path& directory, const std::map<std::string, ManifestFile>& listed,
-                    std::string_view again) {
-  if (const std::vector<std::string> others = unlisted_files(listed, directory); !others.empty()) {
-    const std::string more = others.size() == 1 ? "" : fmt::format(" (nor are {} more there)", others.size() - 1);
-    refuse(ErrorCode::kExists, directory / others.front(),
-           fmt::format("is no file of this run{}, but would become part of the target: nothing is published; move it "
-                       "away and run again with {}",
-                       more, again));
-  }
-  if (const std::string wrong = wrong_size(listed, directory); !wrong.empty())
-    refuse(ErrorCode::kMissing, directory,
-           fmt::format("is not as it was written: {}; nothing is published; --overwrite without --resume begins again",
-                       wrong));
-}
-
 /// The folders of files, as paths relative to the staging directory; one before those in it.
 std::set<fs::path> folders_of(const std::vector<std::string>& files) {
   std::set<fs::path> out;
@@ -137,6 +101,26 @@ std::set<fs::path> folders_of(const std::vector<std::string>& files) {
     for (fs::path folder = fs::path(file).parent_path(); !folder.empty(); folder = folder.parent_path())
       out.insert(folder);
   return out;
+}
+
+/// A directory that has all that its manifest lists, and no other file. `again`: the options that go on from here.
+void check_complete(const fs::path& directory, const std::map<std::string, ManifestFile>& listed,
+                    std::string_view again) {
+  std::vector<std::string> names;
+  for (const auto& [name, file] : listed) names.push_back(name);
+  const std::set<fs::path> folders = folders_of(names);
+  check_no_strays(directory,
+                  fmt::format("was not made by this run, but would become part of the target: nothing is published; "
+                              "move it away and run again with {}",
+                              again),
+                  [&](const fs::path& path, fs::file_type type) {
+                    if (type == fs::file_type::directory) return folders.contains(path);
+                    return path == kManifestName || listed.contains(path.string());
+                  });
+  if (const std::string wrong = wrong_size(listed, directory); !wrong.empty())
+    refuse(ErrorCode::kMissing, directory,
+           fmt::format("is not as it was written: {}; nothing is published; --overwrite without --resume begins again",
+                       wrong));
 }
 
 }  // namespace
@@ -188,6 +172,10 @@ Staging::Staging(const fs::path& source, const fs::path& target, StagingOptions 
   const fs::file_status status = status_of(target_);
   if (!fs::exists(status)) return;
   if (!fs::is_directory(status)) refuse(ErrorCode::kExists, target_, "exists and is no directory");
+  if (device_of(target_) != device_of(target_.parent_path()))
+    refuse(ErrorCode::kUsage, target_,
+           "is a mount point: a target is written beside its place and renamed to it, which needs one file system; "
+           "choose a folder inside it");
   std::error_code error;
   target_exists_ = !fs::is_empty(target_, error);
   if (error) io_error(target_, "list", error.value());
@@ -276,7 +264,8 @@ void Staging::check_ours() const {
                      foreign));
 }
 
-void Staging::create(const std::string& plan_digest, const std::vector<std::string>& files) {
+void Staging::create(const std::string& plan_digest, const std::vector<std::string>& files,
+                     const std::vector<std::string>& beside) {
   if (!lock_) {
     if (::mkdir(directory_.c_str(), 0777) != 0) {
       if (errno == EEXIST) refuse(ErrorCode::kExists, directory_, "is in use by another run");
@@ -284,7 +273,25 @@ void Staging::create(const std::string& plan_digest, const std::vector<std::stri
     }
     lock_.emplace(directory_, LOCK_EX);
   }
-  if (start_ != Start::kContinue) {
+  const std::set<fs::path> folders = folders_of(files);
+  const std::set<fs::path> names(files.begin(), files.end());
+  const auto is_kept = [&](const fs::path& path, fs::file_type type) {
+    if (is_journal(path, type)) return true;
+    if (start_ != Start::kContinue) return false;
+    if (type == fs::file_type::directory) return folders.contains(path);
+    return type == fs::file_type::regular && names.contains(path);
+  };
+  if (start_ == Start::kContinue) {
+    check_no_strays(
+        directory_,
+        "was made by no run of this plan; move it away, or discard all that is there with --overwrite "
+        "without --resume",
+        [&](const fs::path& path, fs::file_type type) {
+          if (is_kept(path, type)) return true;
+          return type != fs::file_type::directory &&
+                 (names.contains(path) || std::find(beside.begin(), beside.end(), path.string()) != beside.end());
+        });
+  } else {
     // In this order: whatever a kill leaves of what is discarded is known as this run's, and not as a finished target.
     remove_others(directory_, [&](const fs::path& path, fs::file_type type) {
       return is_journal(path, type) || !is_staging_name(path.string());
@@ -292,14 +299,7 @@ void Staging::create(const std::string& plan_digest, const std::vector<std::stri
     replace_journals(directory_, {plan_digest, {}, {}}, {});
     remove_tree(directory_ / kManifestName);
   }
-  const std::set<fs::path> folders = folders_of(files);
-  const std::set<fs::path> names(files.begin(), files.end());
-  remove_others(directory_, [&](const fs::path& path, fs::file_type type) {
-    if (is_journal(path, type)) return true;
-    if (start_ != Start::kContinue) return false;
-    if (type == fs::file_type::directory) return folders.contains(path);
-    return type == fs::file_type::regular && names.contains(path);
-  });
+  remove_others(directory_, is_kept);
   for (const fs::path& folder : folders)
     if (::mkdir((directory_ / folder).c_str(), 0777) != 0 && errno != EEXIST)
       io_error(directory_ / folder, "create the directory", errno);
@@ -321,8 +321,7 @@ void Staging::publish(const std::map<std::string, ManifestFile>& listed) {
   if (target_exists_) {
     replace_old();
   } else {
-    // Never over something that has appeared meanwhile: rename(2) replaces an empty directory only.
-    move_directory(directory_, target_);
+    put_in_place(directory_, target_);
   }
   sync_directory(target_.parent_path());
   lock_.reset();
@@ -331,7 +330,7 @@ void Staging::publish(const std::map<std::string, ManifestFile>& listed) {
 void Staging::replace_old() {
   if (::renameat2(AT_FDCWD, directory_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) {
     sync_directory(target_.parent_path());
-    remove_finished(directory_);
+    remove_old(directory_);
     return;
   }
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) io_error(target_, "exchange with the new target", errno);
@@ -344,7 +343,7 @@ void Staging::replace_old() {
   move_directory(target_, old);
   move_directory(directory_, target_);
   sync_directory(target_.parent_path());
-  remove_tree(old);
+  remove_old(old);
 }
 
 void Staging::check_outside(const fs::path& file) const {

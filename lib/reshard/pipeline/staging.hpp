@@ -49,15 +49,18 @@ class Staging {
   /// neither manifest nor journal but files of somebody's: only `overwrite` without `resume` discards those.
   Start claim(const std::string& plan_digest);
   /// After claim: a locked TARGET.partial with the folders of `files` and a journal without extents, or, to continue,
-  /// one that holds nothing but those of `files` that are there, and journals. Errors: kExists, kIo.
-  void create(const std::string& plan_digest, const std::vector<std::string>& files);
+  /// one that holds nothing but those of `files` that are there, and journals. `beside`: names of other files that a
+  /// run of this plan makes (index, side files): they are made again. Errors: kExists, also where a directory to
+  /// continue holds what no run of this plan has made; kIo.
+  void create(const std::string& plan_digest, const std::vector<std::string>& files,
+              const std::vector<std::string>& beside);
   /// After create, on every process: each holds the lock, so that the directory stays locked until the last of them
   /// ends. Errors: kExists.
   void join();
   /// Makes the directory durable, without journals, and puts it in place of the target; an old one is exchanged and
   /// then removed. The manifest is there, all files are on disk. `listed`: the manifest's file_list. Errors: kExists
-  /// where the directory holds a file that the manifest does not list, kMissing where one that it lists is gone or has
-  /// another size; kIo.
+  /// where the directory holds a file that the manifest does not list, or an empty folder, or where something has
+  /// appeared at the target; kMissing where one that it lists is gone or has another size; kIo.
   void publish(const std::map<std::string, ManifestFile>& listed);
 
   /// TARGET.partial

@@ -68,7 +68,7 @@ struct Place {
     return code_of([&] {
       Staging staging(source, target, {overwrite});
       staging.claim(kDigest);
-      staging.create(kDigest, {"f"});
+      staging.create(kDigest, {"f"}, {});
     });
   }
   /// Where a run of the plan kDigest begins, in a word; the code where it is refused.
@@ -92,7 +92,7 @@ struct Place {
   void publish(const std::string& text, bool overwrite) const {
     Staging staging(source, target, {overwrite});
     staging.claim(kDigest);
-    staging.create(kDigest, {"f"});
+    staging.create(kDigest, {"f"}, {});
     put(staging.directory() / "f", text);
     pipeline::write_manifest(staging.directory(), manifest(kDigest, {{"f", text.size()}}));
     put_in_place(staging);
@@ -192,7 +192,7 @@ TEST_CASE("the old target is whole until the new one is complete") {
   {
     Staging staging(place.source, place.target, {true});
     staging.claim(kDigest);
-    staging.create(kDigest, {"f"});
+    staging.create(kDigest, {"f"}, {});
     put(staging.directory() / "f", "new");
     CHECK(place.content() == "old");
   }
@@ -204,7 +204,7 @@ TEST_CASE("folders of files are made in the staging directory") {
   const Place place;
   Staging staging(place.source, place.target, {});
   staging.claim(kDigest);
-  staging.create(kDigest, {"a/b/one", "a/two", "three"});
+  staging.create(kDigest, {"a/b/one", "a/two", "three"}, {});
   CHECK(fs::is_directory(staging.directory() / "a" / "b"));
   for (const char* name : {"a/b/one", "a/two", "three"}) put(staging.directory() / name);
   pipeline::write_manifest(staging.directory(), manifest(kDigest, {{"a/b/one", 1}, {"a/two", 1}, {"three", 1}}));
@@ -218,7 +218,7 @@ TEST_CASE("what is put in place is what the manifest lists, no more and no less"
     return code_of([&] {
       Staging staging(place.source, place.target, options);
       if (staging.claim(kDigest) == Start::kPublish) return put_in_place(staging);
-      staging.create(kDigest, {"a/f"});
+      staging.create(kDigest, {"a/f"}, {});
       put(staging.directory() / "a" / "f");
       put(staging.directory() / "a" / "stray");
       fs::create_directory_symlink(place.source, staging.directory() / "link");
@@ -338,7 +338,7 @@ TEST_CASE("what is discarded can be resumed from then on") {
   {
     Staging staging(place.source, place.target, {true, false});
     CHECK(staging.claim(kDigest) == Start::kNothing);
-    staging.create(kDigest, {"f"});
+    staging.create(kDigest, {"f"}, {});
   }
   std::vector<std::string> left;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(place.partial))
@@ -386,15 +386,12 @@ TEST_CASE("a staging directory that is continued holds the run's files and journ
   Place::leave(place.partial, kDigest, nullptr, "first");
   put(place.partial / "journal.1", "x");
   put(place.partial / "config.json");
-  put(place.partial / "a" / "stale");
   put(place.partial / "a" / "g");
-  put(place.partial / "stale" / "f");
-  fs::create_directory_symlink(place.source, place.partial / "link");
   fs::create_symlink(place.source / "model.safetensors", place.partial / "h");
   {
     Staging staging(place.source, place.target, {false, true});
     CHECK(staging.claim(kDigest) == Start::kContinue);
-    staging.create(kDigest, {"f", "a/g", "h"});
+    staging.create(kDigest, {"f", "a/g", "h"}, {"config.json"});
     std::vector<std::string> left;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(place.partial))
       left.push_back(entry.path().lexically_relative(place.partial).string());
@@ -412,12 +409,39 @@ TEST_CASE("a staging directory that is continued holds the run's files and journ
   CHECK(place.names() == std::vector<std::string>{"source", "target"});
 }
 
+TEST_CASE("what no run has made in a staging directory is named and left alone") {
+  for (const std::string stray : {"notes.txt", "a/notes.txt", "mine/deep/notes.txt", "h/notes.txt", "empty/"}) {
+    CAPTURE(stray);
+    const Place place;
+    Place::leave(place.partial, kDigest, nullptr, "first");
+    put(place.partial / "a" / "g");
+    if (stray.back() == '/') {
+      fs::create_directories(place.partial / stray);
+    } else {
+      put(place.partial / stray, "mine");
+    }
+    Staging staging(place.source, place.target, {false, true});
+    CHECK(staging.claim(kDigest) == Start::kContinue);
+    CHECK(code_of([&] { staging.create(kDigest, {"f", "a/g", "h"}, {"config.json"}); }) == "E_EXISTS");
+    CHECK(fs::exists(place.partial / stray));
+    CHECK(fs::exists(place.partial / "f"));
+  }
+}
+
+TEST_CASE("a mount point is no target") {
+  // Where a mount point is at hand that nobody minds: nothing is changed, and nothing is written there.
+  const Place place;
+  if (fs::is_directory("/dev/shm") && fs::is_empty("/dev/shm"))
+    CHECK(place.refusal(place.source, "/dev/shm") == "E_USAGE");
+  if (fs::is_directory("/sys/fs/cgroup")) CHECK(place.refusal(place.source, "/sys/fs/cgroup", true) == "E_USAGE");
+}
+
 TEST_CASE("the staging directory is locked until the last process of its run ends") {
   const Place place;
   std::optional<Staging> first(std::in_place, place.source, place.target, StagingOptions{});
   Staging second(place.source, place.target, {});
   first->claim(kDigest);
-  first->create(kDigest, {"f"});
+  first->create(kDigest, {"f"}, {});
   first->join();
   second.join();
   CHECK(place.claim({true, true}) == "E_EXISTS");
@@ -447,7 +471,7 @@ TEST_CASE("a second run of the same target is refused while the first lives, and
     // The first run, in a process of its own, until it is killed.
     Staging staging(place.source, place.target, {});
     staging.claim(kDigest);
-    staging.create(kDigest, {"f"});
+    staging.create(kDigest, {"f"}, {});
     if (::write(ready[1], "x", 1) != 1) ::_exit(1);
     for (;;) ::pause();
   }
