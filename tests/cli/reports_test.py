@@ -298,6 +298,18 @@ class RunReport(Case):
         self.assertIn("notice: W_AXES", result.err)
         self.assertIn("tp=2", result.err)
 
+    def test_files_that_record_another_rank(self):
+        rule = {"match": "w", "shard": {"0": "tp"}}
+        halves = self.convert(self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"], "format": "hdf5"}, "tensors": [rule]}), self.full({"w": iota(4)}))
+        (halves / "reshard.json").unlink()
+        back = self.plan({"reshard": 1, "source": {"axes": ["tp=2"]}, "target": {"axes": []}, "tensors": [rule]})
+        self.assertNotIn("W_AXES", self.run_plan(back, halves).err)
+        for one, other in (("rank-00000.h5", "kept"), ("rank-00001.h5", "rank-00000.h5"), ("kept", "rank-00001.h5")):
+            (halves / one).rename(halves / other)
+        result = self.run_plan(back, halves)
+        self.assert_exit(result, 0)
+        self.assertRegex(result.err, "notice: W_AXES: .*rank-00000.h5: records that it is of rank 1, by the plan it is of rank 0")
+
     def test_the_summary_counts_what_flags_excused(self):
         source = self.full({"a": iota(4), "b": iota(4), "d": iota(4)})
         plan = self.tp_plan(0, 2, ("a", {"0": "tp"}), ("b", {"0": "tp"}), ("c", {"0": "tp"}))

@@ -11,12 +11,19 @@
 namespace reshard::pipeline {
 namespace {
 
-[[noreturn]] void refuse_memory(const std::vector<DirectCost>& costs, std::int64_t memory_bytes) {
-  std::int64_t needed = 0;
-  for (const DirectCost& cost : costs) needed = std::max(needed, planner::buffer_bytes(cost.least_memory_bytes));
-  throw Error(Issue{
-      ErrorCode::kMemory, "", "",
-      fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", memory_bytes, needed)});
+[[noreturn]] void refuse_memory(std::int64_t needed_bytes, std::int64_t memory_bytes) {
+  throw Error(Issue{ErrorCode::kMemory, "", "",
+                    fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", memory_bytes,
+                                needed_bytes)});
+}
+
+/// With which every tensor can be read directly: what `auto` falls back to.
+std::int64_t least_memory_bytes(std::size_t tensors, const MoveCosts& costs) {
+  std::int64_t out = 0;
+  for (std::size_t t = 0; t < tensors; ++t)
+    for (const auto& [process, cost] : costs.of(t).direct)
+      out = std::max(out, planner::buffer_bytes(cost.least_memory_bytes));
+  return out;
 }
 
 /// Bytes that the processes read directly, and those that the target needs: each once, however many ranks of either
@@ -112,16 +119,26 @@ TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkT
   if (asked == Transport::kMpi) {
     out.exchanged.assign(work.size(), true);
   } else {
-    decide(asked, work, MoveCosts(work, targets, processes), machine, processes, out);
+    const MoveCosts costs(work, targets, processes);
+    decide(asked, work, costs, machine, processes, out);
     for (std::size_t p = 0; p < out.direct.size(); ++p) {
       const DirectCost& cost = out.direct[p];
       if (cost.least_memory_bytes == 0) continue;
-      if (planner::buffer_bytes(cost.least_memory_bytes) > memory_bytes) refuse_memory(out.direct, memory_bytes);
+      if (planner::buffer_bytes(cost.least_memory_bytes) > memory_bytes)
+        refuse_memory(least_memory_bytes(work.size(), costs), memory_bytes);
       out.peak_bytes[p] = direct_memory(cost, memory_bytes, threads).peak_bytes();
     }
   }
   if (out.transport == Transport::kDirect) return out;
-  out.exchange = exchange_cost(work, targets, processes, std::min(memory_bytes, kRoundBytes), out.exchanged);
+  try {
+    out.exchange = exchange_cost(work, targets, processes, std::min(memory_bytes, kRoundBytes), out.exchanged);
+  } catch (const Error& error) {
+    if (asked == Transport::kMpi || error.exit() != Exit::kMemory) throw;
+    TransportPlan direct =
+        choose_transport(Transport::kDirect, work, targets, machine, processes, memory_bytes, threads);
+    direct.why = "the memory bound does not hold the rounds of an exchange";
+    return direct;
+  }
   for (std::size_t p = 0; p < out.peak_bytes.size(); ++p)
     out.peak_bytes[p] = std::max(out.peak_bytes[p], out.exchange.peak_bytes[p]);
   return out;

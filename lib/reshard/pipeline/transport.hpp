@@ -30,8 +30,8 @@ struct TransportPlan {
 
 /// `auto` decides for each tensor by the model of move_costs.hpp: direct where every process reads little more than
 /// once what the target needs; exchange where the cuts make processes read the same source rows over and over. It never
-/// exchanges for one process. Errors: kMemory where `memory_bytes` cannot hold the smallest tile, naming the least that
-/// works.
+/// exchanges for one process, nor where the memory bound holds no round. Errors: kMemory where `memory_bytes` cannot
+/// hold the smallest tile, naming the least that works.
 TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkTensor>& work,
                                const planner::TargetMap& targets, const Machine& machine, int processes,
                                std::int64_t memory_bytes, int threads);

@@ -176,16 +176,15 @@ Rule read_rule(const Node& node, std::size_t number, const RuleScope& scope, Fau
   source_scope.other_view = read_view(target, node, target_scope, faults);
   target_scope.other_view = read_view(source, node, source_scope, faults);
   rule.source = read_placement(source, node, source_scope, faults);
-  rule.target = read_placement(target, node, target_scope, faults);
   rule.source.is_written = speaks_of_side(fields, source_changes);
+  if (rule.drop) return rule;  // its tensors have no place in the target
+  rule.target = read_placement(target, node, target_scope, faults);
   rule.target.is_written = speaks_of_side(fields, target_changes);
   if (faults.reports() > reports_before) return rule;
   check_members_agree(rule, node, faults);
   share_sizes(rule, node, faults);
-  if (!rule.drop) {
-    check_told_lengths(rule.source, "source", node, faults);
-    check_told_lengths(rule.target, "target", node, faults);
-  }
+  check_told_lengths(rule.source, "source", node, faults);
+  check_told_lengths(rule.target, "target", node, faults);
   return rule;
 }
 

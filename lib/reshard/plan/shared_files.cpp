@@ -56,6 +56,14 @@ std::vector<Divider> dividers(const std::vector<Rule>& rules, Placement Rule::*p
   return out;
 }
 
+/// Numbers without anything between them run together: {tp}{dp} is 111 for 1 and 11 as for 11 and 1.
+std::string remedy(const std::string& files, const std::string& axis) {
+  const bool is_named =
+      files.find("{" + axis + "}") != std::string::npos || files.find("{" + axis + ":") != std::string::npos;
+  return is_named ? fmt::format("put something between the fields, as '-', or give them a width, as {{{}:03}}", axis)
+                  : fmt::format("name the axis in it, as {{{}}}, or {{rank}}", axis);
+}
+
 }  // namespace
 
 void check_shared_files(const Side& side, const std::vector<Rule>& rules, Placement Rule::*placement,
@@ -74,10 +82,11 @@ void check_shared_files(const Side& side, const std::vector<Rule>& rules, Placem
     std::erase_if(left, [&](const Divider& divider) {
       const layout::Mesh& mesh = side.mesh_of(divider.view);
       if (mesh.coordinate(file->second, divider.axis) == mesh.coordinate(rank, divider.axis)) return false;
-      faults.add(ErrorCode::kSchema, at,
-                 fmt::format("puts ranks {} and {} both into {}, but tensors[{}] divides by axis '{}', on which they "
-                             "have different coordinates; name the axis in it, as {{{}}}, or {{rank}}",
-                             file->second, rank, file->first, divider.rule, divider.axis, divider.axis));
+      faults.add(
+          ErrorCode::kSchema, at,
+          fmt::format("puts ranks {} and {} both into {}, but tensors[{}] divides by axis '{}', on which they "
+                      "have different coordinates; {}",
+                      file->second, rank, file->first, divider.rule, divider.axis, remedy(*side.files, divider.axis)));
       return true;
     });
   }

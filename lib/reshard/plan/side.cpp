@@ -166,8 +166,10 @@ std::optional<std::string> read_files(const Node& node, const Side& side, Role r
     faults.add(error.issues().front().code, node, error.issues().front().message);
     return std::nullopt;
   }
-  if (role == Role::kTarget &&
-      std::find(std::begin(kReservedFiles), std::end(kReservedFiles), *text) != std::end(kReservedFiles)) {
+  const bool reserved =
+      std::find(std::begin(kReservedFiles), std::end(kReservedFiles), *text) != std::end(kReservedFiles) ||
+      text->starts_with("journal.");  // journal.N: of process N
+  if (role == Role::kTarget && reserved) {
     faults.add(ErrorCode::kSchema, node,
                fmt::format("'{}' is a file that reshard writes itself; choose another name", *text));
     return std::nullopt;

@@ -82,15 +82,12 @@ std::vector<BoundIdentity> solve_units(const plan::ParallelPlan& plan, const std
   return out;
 }
 
-void list_left_out(const plan::ParallelPlan& plan, const SourceCatalog& catalog, const std::vector<RuleMatch>& matches,
-                   BoundPlan& out) {
+void count_rules(const plan::ParallelPlan& plan, const std::vector<RuleMatch>& matches, BoundPlan& out) {
   std::vector<bool> used(plan.rules.size());
   for (std::size_t i = 0; i < matches.size(); ++i) {
     const std::size_t rule = matches[i].rule;
     if (rule != kNoRule) used[rule] = true;
-    if (rule == kNoRule ? plan.unmatched != plan::Unmatched::kDrop : !plan.rules[rule].drop) continue;
-    out.dropped.push_back(catalog.tensors[i].name);
-    if (rule == kNoRule) ++out.dropped_unmatched;
+    if (rule == kNoRule && plan.unmatched == plan::Unmatched::kDrop) ++out.dropped_unmatched;
   }
   out.unused_optional_rules = static_cast<std::size_t>(std::count(used.begin(), used.end(), false));
 }
@@ -132,7 +129,8 @@ BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, con
     }
     tensor.layout = position;
   }
-  list_left_out(plan, catalog, matches, out);
+  out.dropped = dropped_names(plan, catalog, matches, source);
+  count_rules(plan, matches, out);
   out.warnings = binding_warnings(plan, bound, solver.source_axes(), solver.target_axes());
   return out;
 }

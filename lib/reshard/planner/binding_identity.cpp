@@ -76,7 +76,7 @@ class Identifier {
     }
   }
 
-  std::vector<Identity> take() { return std::move(out_); }
+  std::vector<Identity> take() { return std::exchange(out_, {}); }
 
  private:
   /// One of the tensors that the manifest says are stored under this name.
@@ -225,6 +225,22 @@ std::vector<Identity> identify(const plan::ParallelPlan& plan, const SourceCatal
     identifier.add(tensor, matches[tensor]);
   }
   return identifier.take();
+}
+
+std::vector<std::string> dropped_names(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
+                                       const std::vector<RuleMatch>& matches, Presence& source) {
+  std::vector<std::string> out;
+  FoldedIssues ignored(plan);
+  Identifier identifier(plan, catalog, source, ignored);
+  for (std::size_t tensor = 0; tensor < matches.size(); ++tensor) {
+    const std::size_t rule = matches[tensor].rule;
+    if (rule == kNoRule ? plan.unmatched != plan::Unmatched::kDrop : !plan.rules[rule].drop) continue;
+    identifier.add(tensor, matches[tensor]);
+    const std::vector<Identity> identities = identifier.take();
+    for (const Identity& identity : identities) out.push_back(identity.name);
+    if (identities.empty()) out.push_back(catalog.tensors[tensor].name);
+  }
+  return out;
 }
 
 void check_target_names(const plan::ParallelPlan& plan, const std::vector<Identity>& identities, Presence& target,

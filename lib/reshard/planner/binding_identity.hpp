@@ -46,6 +46,10 @@ struct Identity {
 std::vector<Identity> identify(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
                                const std::vector<RuleMatch>& matches, Presence& source, FoldedIssues& issues);
 
+/// Names of the tensors that the plan leaves out, in catalog order; as stored where rule and name do not fit.
+std::vector<std::string> dropped_names(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
+                                       const std::vector<RuleMatch>& matches, Presence& source);
+
 /// Adds kRenameCollision where two tensors get one name in the target, or one stored name on one target rank.
 void check_target_names(const plan::ParallelPlan& plan, const std::vector<Identity>& identities, Presence& target,
                         FoldedIssues& issues);

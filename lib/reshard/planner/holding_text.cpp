@@ -37,6 +37,7 @@ std::optional<std::string> owned_text(const plan::Rule& rule, const plan::Side& 
       if (owner.axis_size == 1) continue;
       out += fmt::format("{} ${} = {} of axis {}", out.empty() ? " with" : " and", *owner.capture,
                          numbers_text(first, count), owner.axis);
+      if (owner.local_numbering) out += fmt::format(" ({} in the file)", numbers_text(0, count));
     } else if (std::none_of(owner.indices.begin(), owner.indices.end(),
                             [&](Index number) { return numbered.locate(number).coordinate == coordinate; })) {
       return std::nullopt;
@@ -77,22 +78,25 @@ std::optional<std::string> dim_text(const layout::DimCut& cut, const layout::Mes
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < runs.size() && i < kRunsInMessages; ++i)
     parts.push_back(numbers_text(runs[i].global, runs[i].length));
-  if (runs.size() > kRunsInMessages) parts.push_back(fmt::format("{} runs more", runs.size() - kRunsInMessages));
+  if (runs.size() > kRunsInMessages) parts.push_back(fmt::format("and more, {} runs in all", runs.size()));
   return fmt::format("elements {}", fmt::join(parts, ", "));
 }
 
 /// ", elements 4 to 7 of dim 1" for each dim that is cut.
 std::string cut_text(const plan::Rule& rule, const plan::Side& side, Index rank, const SourceTensor& tensor) {
-  if (is_group(rule) || tensor.stored.empty()) return "";
+  if (is_group(rule)) return ", what is its own of every member";
+  if (tensor.stored.empty()) return "";
   const StoredRun& peer = tensor.stored.front();
   const layout::Mesh& mesh = side.mesh_of(rule.source.view);
   std::string out;
   try {
     const std::vector<layout::DimCut> cuts = cuts_by_position(rule.source.shard, peer.shape.size(), mesh);
     for (std::size_t d = 0; d < cuts.size(); ++d) {
-      if (cuts[d].levels.empty()) continue;
-      if (const auto text = dim_text(cuts[d], mesh, rank, peer.first_rank, peer.shape[d]))
-        out += fmt::format(", {} of dim {}", *text, d);
+      const bool is_cut = std::any_of(cuts[d].levels.begin(), cuts[d].levels.end(),
+                                      [](const layout::Level& level) { return level.axis_size > 1; });
+      if (!is_cut) continue;
+      const auto text = dim_text(cuts[d], mesh, rank, peer.first_rank, peer.shape[d]);
+      out += fmt::format(", {} of dim {}", text.value_or("what is its own"), d);
     }
   } catch (const Error&) {
     return "";  // the plan does not fit the tensor, which is said once all files are there
@@ -109,16 +113,18 @@ std::string holding_text(const plan::ParallelPlan& plan, Index rank, const Sourc
     if (matches[i].rule != kNoRule && !sample[matches[i].rule]) sample[matches[i].rule] = i;
   std::vector<std::string> parts;
   for (const plan::Rule& rule : plan.rules) {
-    if (!sample[rule.number] || rule.drop) continue;
+    // A rule without tensors among the others' has them here alone, or nowhere.
+    if (rule.drop || (rule.optional && !sample[rule.number])) continue;
     const std::optional<std::string> owned = owned_text(rule, plan.source, rank);
     if (!owned) continue;
-    parts.push_back(fmt::format("'{}' ({}){}{}", rule.match.text(), rule_name(rule.number), *owned,
-                                cut_text(rule, plan.source, rank, others.tensors[*sample[rule.number]])));
+    const std::string cut =
+        sample[rule.number] ? cut_text(rule, plan.source, rank, others.tensors[*sample[rule.number]]) : "";
+    parts.push_back(fmt::format("'{}' ({}){}{}", rule.match.text(), rule_name(rule.number), *owned, cut));
   }
   if (parts.size() > kRulesInMessages) {
     const std::size_t more = parts.size() - kRulesInMessages;
     parts.resize(kRulesInMessages);
-    parts.push_back(fmt::format("tensors of {} more rules", more));
+    parts.push_back(fmt::format("tensors of {} more", more == 1 ? "one rule" : fmt::format("{} rules", more)));
   }
   return fmt::format("{}", fmt::join(parts, "; "));
 }

@@ -380,6 +380,10 @@ TEST_CASE("drop says that nothing reaches the target") {
   const std::vector<Case> cases = {
       {R"j({"match": "x", "drop": true})j", "read"},
       {R"j({"match": "x", "drop": true, "optional": true, "shard": {"0": "tp"}})j", "read"},
+      // The source has tp=2, the target tp=4.
+      {R"j({"match": "x", "drop": true, "shard": {"0": {"axes": "tp", "split": [2, 1]}}})j", "read"},
+      {R"j({"match": "x", "drop": true, "owner": {"tp": "0/2"}})j", "read"},
+      {R"j({"match": "x", "drop": true, "owner": {"tp": "0/3"}})j", "E_OWNER p:3:46"},
       {R"j({"match": "x", "drop": false, "rename": "y", "dtype": "f32", "target": {}})j", "read"},
       {R"j({"match": "x", "drop": true, "rename": "y"})j", "E_SCHEMA p:3:40"},
       {R"j({"match": "x", "drop": true, "dtype": "f32"})j", "E_SCHEMA p:3:39"},
@@ -412,6 +416,8 @@ TEST_CASE("files names every axis that divides") {
   CHECK(with_files("{pp}.h5", by_tp) == refused);
   CHECK(with_files("all.h5", by_tp + "," + by_stage) == refused + ", " + refused);
   CHECK(with_files("all.h5", R"j({"match": "x"})j") == "read");
+  CHECK(with_files("journal.{rank}", by_tp) == refused);
+  CHECK(with_files("journal-{rank}", by_tp) == "read");
   CHECK(with_files("{tp}.h5", R"j({"match": "first", "owner": {"pp": "0/4"}})j") == refused);
   CHECK(with_files("{tp}.h5", R"j({"match": "x", "view": "e", "shard": {"0": "ep"}})j") == refused);
   CHECK(with_files("{ep}.h5", R"j({"match": "x", "view": "e", "shard": {"0": "ep"}})j") == "read");
@@ -433,4 +439,10 @@ TEST_CASE("files that do not tell ranks apart are named with the rule and the ax
   CHECK(issues[0].message ==
         "source.files: puts ranks 0 and 2 both into mp_0.h5, but tensors[1] divides by axis 'pp', on which they have "
         "different coordinates; name the axis in it, as {pp}, or {rank}");
+  const auto run_together = issues_of(
+      R"j({"reshard": 1, "target": {"axes": ["dp=12", "tp=12"], "files": "x{tp}{dp}.h5"},
+           "tensors": [{"match": "x", "shard": {"0": ["dp", "tp"]}}]})j",
+      Notation::kJson);
+  REQUIRE(!run_together.empty());
+  CHECK(run_together[0].message.find("give them a width, as {dp:03}") != std::string::npos);
 }

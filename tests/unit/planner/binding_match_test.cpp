@@ -170,3 +170,12 @@ tensors:
   CHECK(target_shards(plan, "l.weight") == Shards{"[0-4, 0-4]", "[4-8, 0-4]"});
   CHECK(target_shards(plan, "l.gate.weight") == Shards{"[0-4, 0-4]", "[0-4, 4-8]"});
 }
+
+TEST_CASE("dropped tensors are named with their global numbers") {
+  const auto source =
+      catalog(2, {by_rank("l.0.w", {{{2}}, {{2}}}), by_rank("l.1.w", {{{2}}, {{2}}}), everywhere("keep", 2, {2})});
+  CHECK(bound("{reshard: 1, source: {axes: [pp=2]}, target: {axes: []}, tensors: [{match: \"l.*.w\", drop: true, "
+              "owner: {pp: {index: $1, count: 4, numbering: local}}}, {match: keep}]}",
+              source)
+            .dropped == Lines{"l.0.w", "l.2.w", "l.1.w", "l.3.w"});
+}

@@ -40,14 +40,30 @@ TEST_CASE("fused parts are several runs") {
         "'qkv' (tensors[0]), elements 2 to 3, 5 of dim 0");
 }
 
-TEST_CASE("dims whose true size one shard does not tell are left out") {
+TEST_CASE("dims whose true size one shard does not tell are named alone") {
   const SourceCatalog others = catalog(2, {by_rank("w", {{{4}}})});
-  CHECK(held("tp=2", "{match: w, shard: {0: {axes: tp, split: balanced}}}", 1, others) == "'w' (tensors[0])");
-  CHECK(held("tp=2", "{match: w, shard: {0: {axes: tp, pad_total: 4}}}", 1, others) == "'w' (tensors[0])");
+  CHECK(held("tp=2", "{match: w, shard: {0: {axes: tp, split: balanced}}}", 1, others) ==
+        "'w' (tensors[0]), what is its own of dim 0");
+  CHECK(held("tp=2", "{match: w, shard: {0: {axes: tp, pad_total: 4}}}", 1, others) ==
+        "'w' (tensors[0]), what is its own of dim 0");
   CHECK(held("tp=2", "{match: w, shard: {0: {axes: tp, pad_total: 4, size: 7}}}", 1, others) ==
         "'w' (tensors[0]), elements 4 to 6 of dim 0");
-  CHECK(held("tp=2", "{match: w, shard: {0: {axes: tp, fallback: replicate}}}", 1, others) == "'w' (tensors[0])");
-  CHECK(held("tp=2", "{match: w, shard: {0: {axes: tp, size: 12}}}", 1, others) == "'w' (tensors[0])");
+  CHECK(held("tp=2", "{match: w, shard: {0: {axes: tp, fallback: replicate}}}", 1, others) ==
+        "'w' (tensors[0]), what is its own of dim 0");
+  CHECK(held("tp=2", "{match: w, shard: {0: {axes: tp, size: 12}}}", 1, others) ==
+        "'w' (tensors[0]), what is its own of dim 0");
+}
+
+TEST_CASE("tensors that no other rank has, groups and local numbers") {
+  const SourceCatalog others =
+      catalog(4, {by_rank("l.0.w", {{{2}}, {{2}}}), by_rank("g.weight", {{{2, 2}}}), by_rank("g.bias", {{{2}}})});
+  CHECK(held("pp=2, tp=2",
+             "{match: l.*.w, owner: {pp: {index: $1, count: 6, numbering: local}}, shard: {0: tp}}, "
+             "{match: fin, owner: {pp: 3/4}}, {match: g, shard: {out: tp}, members: {weight: out in, bias: out}}, "
+             "{match: none, optional: true}",
+             3, others) ==
+        "'l.*.w' (tensors[0]) with $1 = 3 to 5 of axis pp (0 to 2 in the file), elements 2 to 3 of dim 0; 'fin' "
+        "(tensors[1]); 'g' (tensors[2]), what is its own of every member");
 }
 
 TEST_CASE("of many rules the first are told") {
@@ -58,5 +74,5 @@ TEST_CASE("of many rules the first are told") {
     rules += std::string("{match: ") + name + "}, ";
   }
   CHECK(held("tp=2", rules, 1, others) ==
-        "'a' (tensors[0]); 'b' (tensors[1]); 'c' (tensors[2]); 'd' (tensors[3]); tensors of 2 more rules");
+        "'a' (tensors[0]); 'b' (tensors[1]); 'c' (tensors[2]); 'd' (tensors[3]); tensors of 2 rules more");
 }
