@@ -38,10 +38,11 @@ void say(std::string_view line) {
 void report_error(const CommonOptions& options, const Error& error) {
   for (const Issue& issue : error.issues()) say(to_line(issue));
   if (options.report != Report::kJson) return;
-  // An error about the place of the result is not written there.
+  // An error about the place of the result is not written there, nor one that may have come before the place was
+  // checked.
   CommonOptions place = options;
   for (const Issue& issue : error.issues())
-    if (issue.where == options.output) place.output.clear();
+    if (issue.code == ErrorCode::kUsage || issue.where == options.output) place.output.clear();
   try {
     print_result(place, report::error_json(error));
   } catch (const Error& second) {

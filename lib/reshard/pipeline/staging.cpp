@@ -64,6 +64,16 @@ fs::file_status own_status_of(const fs::path& path) {
   return out;
 }
 
+/// Where a file is, or would be made through a link that leads to nothing yet. A pipe or a device is where its name
+/// is: a link to it, as /dev/stdout, may lead to no path at all.
+fs::path place_of(const fs::path& path) {
+  const fs::file_status status = status_of(path);
+  if (!fs::exists(status) && fs::is_symlink(own_status_of(path)))
+    return place_of(path.parent_path() / fs::read_symlink(path));
+  if (fs::is_other(status)) return resolved(fs::absolute(path).parent_path()) / path.filename();
+  return resolved(path);
+}
+
 void move_directory(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) io_error(to, fmt::format("rename {} to it", from.string()), errno);
 }
@@ -348,7 +358,7 @@ void Staging::replace_old() {
 }
 
 void Staging::check_outside(const fs::path& file) const {
-  const fs::path place = resolved(file);
+  const fs::path place = place_of(file);
   for (const fs::path& ours : {target_, directory_})
     if (is_inside(place, ours))
       refuse(ErrorCode::kUsage, file,
@@ -356,7 +366,7 @@ void Staging::check_outside(const fs::path& file) const {
 }
 
 void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
-  const fs::path place = resolved(output);
+  const fs::path place = place_of(output);
   std::error_code error;
   if (!fs::is_directory(place.parent_path(), error))
     refuse(ErrorCode::kUsage, output, "cannot be written: there is no such folder");
