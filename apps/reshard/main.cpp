@@ -57,6 +57,15 @@ int end_job(const CommonOptions& options, const Error& error, exchange::Communic
   return static_cast<int>(error.exit());
 }
 
+/// An empty value is most often a variable that is not set; it stands for nothing that an option could mean.
+void refuse_empty_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty())
+        throw CLI::ParseError(fmt::format("{}: the value is empty", option->get_name()),
+                              static_cast<int>(Exit::kUsage));
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app("reshard rewrites a model checkpoint cut for one parallel layout as one cut for another.", "reshard");
   app.set_version_flag("--version", version_text(), "Versions of reshard and of the libraries it is built with");
@@ -79,6 +88,7 @@ int run_command_line(int argc, char** argv) {
     if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), is_word))
       throw CLI::ParseError(fmt::format("there is no command '{}'", argv[1]), static_cast<int>(Exit::kUsage));
     app.parse(argc, argv);
+    for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
       if (first) app.exit(error);

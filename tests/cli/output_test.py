@@ -1,4 +1,4 @@
-"""Where results go: --output to files, links, pipes and devices."""
+"""Where results go: --output to files, links, pipes and devices; and options with an empty value."""
 
 import json
 import os
@@ -72,3 +72,23 @@ class Outputs(Case):
             result = self.run_plan(plan, self.source, "--report", "json", "--output", output)
             self.assert_exit(result, 0)
             self.assertEqual(result.out != "", output == "/dev/stdout")
+
+
+class EmptyValues(Case):
+    def test_are_refused_whatever_the_option(self):
+        plan = self.tp_plan(0, 2, ("w", {"0": "tp"}))
+        source = self.full({"w": iota(4)})
+        planning = ("--source", "--target", "--transport", "--memory", "--set", "--target-format", "--report", "--output")
+        commands = {"plan": ((plan, "--source", source), (*planning, "--tensor", "--rank", "--processes")),
+                    "run": ((plan, "--source", source, "--target", self.dir / "target"), (*planning, "--threads")),
+                    "inspect": ((source,), ("--report", "--output")),
+                    "verify": ((source,), ("--report", "--output")),
+                    "compare": ((source, source), ("--report", "--output", "--plan"))}
+        for name, (words, options) in commands.items():
+            for option in options:
+                with self.subTest(command=name, option=option):
+                    given = [word for i, word in enumerate(words) if option not in words[max(0, i - 1):i + 1]]
+                    result = self.reshard(name, *given, option, "")
+                    self.assert_refused(result, 2, "E_USAGE", words=(option,), target=self.dir / "target")
+        for words, name in ((("plan", ""), "PLAN"), (("inspect", ""), "PATH")):
+            self.assert_refused(self.reshard(*words), 2, "E_USAGE", words=(name,))
