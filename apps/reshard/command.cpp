@@ -11,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "report_file.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/format/hdf5/hdf5.hpp"
 #include "reshard/format/safetensors/safetensors.hpp"
@@ -145,7 +146,7 @@ void print_result(const CommonOptions& options, const std::string& result) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (std::fflush(stdout) != 0) throw Error(Issue{ErrorCode::kIo, "standard output", "", "cannot be written"});
   } else {
-    write_text(options.output, result);
+    write_report(options.output, result);
   }
 }
 

@@ -59,12 +59,10 @@ class PlanCommand : public Command {
     }
     listing.rank = rank_;
     list_for_report(listing);
+    if (!common.output.empty()) pipeline::check_output(common.output, pipeline::inputs_of(options));
     pipeline::LoadedPlan loaded = pipeline::load_plan(options);
-    if (!common.output.empty()) {
-      std::vector<fs::path> inputs = {planning_.plan_file};
-      if (!check_) inputs.push_back(pipeline::source_path(loaded.plan, options));
-      pipeline::check_output(common.output, inputs);
-    }
+    if (!common.output.empty() && !check_)
+      pipeline::check_output(common.output, {pipeline::source_path(loaded.plan, options)});
     const pipeline::Formats formats = known_formats();
     if (check_) {
       print_result(common, common.report == Report::kJson

@@ -38,10 +38,11 @@ void say(std::string_view line) {
 void report_error(const CommonOptions& options, const Error& error) {
   for (const Issue& issue : error.issues()) say(to_line(issue));
   if (options.report != Report::kJson) return;
-  // An error about the place of the result is not written there.
+  // An error about the place of the result is not written there, nor one that may have come before the place was
+  // checked.
   CommonOptions place = options;
   for (const Issue& issue : error.issues())
-    if (issue.where == options.output) place.output.clear();
+    if (issue.code == ErrorCode::kUsage || issue.where == options.output) place.output.clear();
   try {
     print_result(place, report::error_json(error));
   } catch (const Error& second) {
@@ -54,6 +55,15 @@ int end_job(const CommonOptions& options, const Error& error, exchange::Communic
   report_error(options, error);
   if (communicator.size() > 1) communicator.abort(error.exit());
   return static_cast<int>(error.exit());
+}
+
+/// An empty value is most often a variable that is not set; it stands for nothing that an option could mean.
+void refuse_empty_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty())
+        throw CLI::ParseError(fmt::format("{}: the value is empty", option->get_name()),
+                              static_cast<int>(Exit::kUsage));
 }
 
 int run_command_line(int argc, char** argv) {
@@ -78,6 +88,7 @@ int run_command_line(int argc, char** argv) {
     if (argc > 1 && argv[1][0] != '-' && std::none_of(commands.begin(), commands.end(), is_word))
       throw CLI::ParseError(fmt::format("there is no command '{}'", argv[1]), static_cast<int>(Exit::kUsage));
     app.parse(argc, argv);
+    for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
       if (first) app.exit(error);

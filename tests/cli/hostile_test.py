@@ -60,6 +60,13 @@ class SafetensorsFiles(Hostile):
         for length in (2**63, 2**64 - 1, 100_000_001, 2**40):
             self.refuse_file(struct.pack("<Q", length) + b"{}" + bytes(100), words=(str(length),))
 
+    def test_text_in_place_of_a_length_is_shown(self):
+        pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 1234\n"
+        self.refuse_file(pointer, words=("version https://git-lfs", "Git LFS pointer", "fetch"))
+        self.refuse_file(b"<!DOCTYPE html>\n<html><body>Not found</body></html>", words=("'<!DOCTYPE html>'", "safetensors"))
+        self.refuse_file(b"\n\n<html>\x1b[31m\xff" + b"x" * 100, words=("'<html>\\x1b[31m\\xff" + "x" * 26 + "'",))
+        self.refuse_file(b"12345678", words=("'12345678'",))
+
     def test_BI_03_a_header_one_byte_longer_than_the_file(self):
         content = safetensors_bytes({"w": iota(2)})
         self.refuse_file(struct.pack("<Q", len(content) - 7) + content[8:])

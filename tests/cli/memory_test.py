@@ -65,6 +65,17 @@ class Bound(Case):
             result = self.run_plan(plan, source, "--memory", least, "--report", "json", np=processes)
             self.assert_exit(result, 0)
 
+    def test_the_least_that_works_where_some_tensors_are_exchanged(self):
+        source = self.full({name: noise(name, 1200, 144) for name in ("row", "col", "all")})
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["dp=2", "tp=2"]}, "tensors": [
+            {"match": "row", "shard": {"0": ["dp", "tp"]}}, {"match": "col", "shard": {"1": ["dp", "tp"]}}, {"match": "all"}]})
+        for np in (2, 3):
+            refused = self.run_plan(plan, source, "--memory", "1KiB", np=np)
+            self.assert_exit(refused, 7)
+            least = re.search(r"at least (\d+) bytes", refused.err)[1]
+            self.assert_exit(self.run_plan(plan, source, "--memory", least, np=np), 0)
+            self.assert_exit(self.run_plan(plan, source, "--memory", str(int(least) - 64), np=np), 7)
+
     def test_the_dry_run_foretells_the_peak(self):
         source = self.full({"w": noise("w", 1024, 4096)})
         plan = self.tp_plan(0, 4, ("w", {"1": "tp"}))

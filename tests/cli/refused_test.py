@@ -62,6 +62,14 @@ ALONE = (
     ("E_DTYPE", rule("w, dtype: f8_e4m3"), ("f8_e4m3", "f16, bf16, f32, f64")),
     ("E_SHAPE", rule("w, source: {shard: {0: {axes: tp, size: 8}}}, target: {shard: {0: {axes: tp, size: 16}}}"), ("8", "16")),
     ("E_OVERFLOW", rule("w, shard: {0: {axes: tp, segments: [9223372036854775807, 1]}}"), ("63 bits",)),
+    ("E_OVERFLOW", rule("w, shard: {0: {axes: tp, size: 8, pad_to: 4611686018427387904}}"), ("plan.yaml:5:", "tensors[0]", "'tp'", "pad_to", "63 bits")),
+    ("E_OVERFLOW", rule("w, shard: {0: {axes: tp, pad_to: 2305843009213693952, size: 9223372036854775807}}"),
+     ("plan.yaml:5:", "tensors[0]", "'tp'", "pad_to", "63 bits")),
+    ("E_OVERFLOW", rule("w, target: {shard: {0: {axes: tp, pad_to: 2305843009213693952}}}"), ("plan.yaml:5:", "tensors[0]", "'tp'", "63 bits")),
+    ("E_OVERFLOW", rule("w, target: {shard: {0: {axes: tp, pad_total: 2305843009213693952}}}"), ("plan.yaml:5:", "tensors[0]", "pad_total", "63 bits")),
+    ("E_OVERFLOW", rule("w, target: {shard: {0: {axes: tp, stride: 2305843009213693952}}}"), ("plan.yaml:5:", "tensors[0]", "stride", "63 bits")),
+    ("E_OVERFLOW", rule("w, target: {shard: {0: {axes: tp, layout: striped, block: 2305843009213693952}}}"),
+     ("plan.yaml:5:", "tensors[0]", "block", "63 bits")),
 )
 
 # (code, sides, rule, tensors of the full source or of its ranks, words of the message)
@@ -155,6 +163,34 @@ class Refused(Case):
         # Zero elements per file, yet the global length of dim 0 is beyond 63 bits.
         source = self.ranks([{"w": Tensor("U8", (2**62, 0), b"")}] * 2)
         self.refuse(self.plan(rule("w, shard: {0: tp}", "tp=2", "")), source, 4, "E_OVERFLOW", words=("'w'", "63 bits"))
+
+    def test_numbers_that_only_a_length_takes_beyond_63_bits(self):
+        """The plan alone is in order; what it makes of the tensor is not."""
+        source = self.full({"w": iota(8), "v": iota(8)})
+        for padding in ("pad_to: 1152921504606846976", "pad_rows: 4611686018427387904", "pad_total: 1152921504606846976",
+                        "pad_rows: 9223372036854775804"):
+            plan = self.plan(rule("w, target: {shard: {0: {axes: tp, %s}}}" % padding, "", "tp=4") + "  - {match: v}\n")
+            with self.subTest(padding=padding):
+                self.assert_exit(self.reshard("plan", plan, "--check"), 0)
+                self.refuse(plan, source, 4, "E_OVERFLOW", words=("plan.yaml:5", "tensor 'w'", "target"))
+                self.assert_refused(self.reshard("plan", plan, "--source", source), 4, "E_OVERFLOW", words=("plan.yaml:5", "tensor 'w'"))
+        for unit in ("unit", "stride"):
+            plan = self.plan(rule("w, target: {shard: {0: {axes: tp, %s: 1152921504606846976}}}" % unit, "", "tp=4") + "  - {match: v}\n")
+            with self.subTest(unit=unit):
+                self.refuse(plan, source, 4, "E_INDIVISIBLE|E_STRIDE|E_UNSUPPORTED", words=("plan.yaml:5", "tensor 'w'"))
+
+    def test_a_target_within_what_is_counted_is_planned_for_any_number_of_processes(self):
+        source = self.full({"w": iota(8)})
+        plan = self.plan(rule("w, target: {shard: {0: {axes: tp, pad_to: 18014398509481984}}}", "", "tp=4"))  # 4 ranks x 2^56 bytes
+        result = self.reshard("plan", plan, "--source", source, "--processes", 1000, "--report", "json")
+        self.assert_exit(result, 0)
+        self.assertEqual(result.json()["target"]["bytes"], 2**58)
+
+    def test_tensors_that_together_go_beyond_what_is_counted(self):
+        source = self.full({"v": iota(8), "w": iota(8)})
+        plan = self.plan(rule("'*', target: {shard: {0: {axes: tp, pad_to: 180143985094819840}}}", "", "tp=4"))
+        self.refuse(plan, source, 4, "E_OVERFLOW", words=("plan.yaml:5", "tensor 'w'", "2^62"))
+
 
     def test_every_code_of_the_table_is_here(self):
         table = """E_SYNTAX E_DUP_KEY E_SCHEMA E_MESH_SIZE E_AXIS_DUP E_RANKS E_MESH_WORLD E_PATTERN E_AXIS_UNKNOWN E_AXIS_REUSED E_PARTIAL

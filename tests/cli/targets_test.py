@@ -64,6 +64,40 @@ class Places(Case):
         self.assert_usage(self.run_to(target, "--output", target / "x.json"), "E_USAGE", target)
         self.assertEqual(snapshot(self.dir), before)
 
+    def test_the_report_of_an_error_replaces_no_input(self):
+        wrong = self.plan("reshard: 1\ntarget: {}\ntensors: 3\n", "wrong.yaml")
+        bad = self.dir / "bad"
+        bad.mkdir()
+        (bad / "model.safetensors").write_bytes(b"no checkpoint at all")
+        before = snapshot(self.dir)
+        for output, plan, source in ((wrong, wrong, self.source), (self.source / "model.safetensors", wrong, self.source),
+                                     (bad / "model.safetensors", self.two, bad)):
+            for words in (("plan",), ("run", "--target", self.dir / "target")):
+                with self.subTest(command=words[0], output=output):
+                    result = self.reshard(*words, plan, "--source", source, "--report", "json", "--output", output)
+                    self.assert_usage(result, "E_USAGE", output)
+                    self.assertEqual(result.json()["schema"], "reshard.error")
+                    self.assertEqual(snapshot(self.dir), before)
+        self.assert_usage(self.reshard("plan", self.two, "--memory", "much", "--report", "json", "--output", self.two), "E_USAGE", "much")
+        self.assertEqual(snapshot(self.dir), before)
+
+    def test_a_link_leads_a_report_into_no_checkpoint(self):
+        target = self.dir / "target"
+        link = self.dir / "link.json"
+        for place in (self.source / "model.safetensors", self.source / "new.json"):
+            link.symlink_to(place)
+            before = snapshot(self.dir)
+            self.assert_usage(self.reshard("plan", self.two, "--source", self.source, "--output", link), "E_USAGE", link)
+            self.assert_usage(self.run_to(target, "--output", link), "E_USAGE", link)
+            self.assertEqual(snapshot(self.dir), before)
+            link.unlink()
+        for place in (target / "x.json", self.dir / "target.partial" / "x.json"):
+            link.symlink_to(place)
+            self.assert_usage(self.run_to(target, "--output", link), "E_USAGE", link)
+            link.unlink()
+        link.symlink_to(self.two)
+        self.assert_usage(self.reshard("plan", self.two, "--check", "--output", link), "E_USAGE", link)
+
     def test_an_unfinished_target_is_no_source(self):
         target = self.dir / "target"
         self.assert_exit(self.run_to(target), 0)

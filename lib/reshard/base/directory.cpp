@@ -38,6 +38,14 @@ fs::file_status own_status_of(const fs::path& path) {
   return out;
 }
 
+fs::path place_of(const fs::path& path) {
+  const fs::file_status status = status_of(path);
+  if (!fs::exists(status) && fs::is_symlink(own_status_of(path)))
+    return place_of(path.parent_path() / fs::read_symlink(path));
+  if (fs::is_other(status)) return resolved(fs::absolute(path).parent_path()) / path.filename();
+  return resolved(path);
+}
+
 dev_t device_of(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) io_error(path, "stat", errno);

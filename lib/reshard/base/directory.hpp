@@ -21,6 +21,10 @@ fs::file_status status_of(const fs::path& path);
 /// The same of the path itself, which may be a link.
 fs::file_status own_status_of(const fs::path& path);
 
+/// Where a file is, or would be made through a link that leads to nothing yet. A pipe or a device is where its name
+/// is: a link to it, as /dev/stdout, may lead to no path at all.
+fs::path place_of(const fs::path& path);
+
 /// The file system that something which exists lies on.
 dev_t device_of(const fs::path& path);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -44,6 +45,13 @@ Refusal refusal_of(ErrorCode code, std::string message) {
 
 }  // namespace
 
+std::optional<Refusal> multiple_refusal(const Level& level, std::string_view option, Index number) {
+  Index multiple = 0;
+  if (!__builtin_mul_overflow(number, level.axis_size, &multiple)) return std::nullopt;
+  return refusal_of(ErrorCode::kOverflow, fmt::format("{}: {} {} x {} does not fit 63 bits", axis_text(level), option,
+                                                      number, level.axis_size));
+}
+
 AxisCut::AxisCut(std::span<const Level> levels, Fill fill)
     : level_(levels.front()), fill_(fill), inner_multiple_(level_.packed ? even_multiple(levels.subspan(1)) : 1) {}
 
@@ -81,6 +89,10 @@ std::optional<Refusal> AxisCut::option_refusal() const {
   if (level_.pad_rows && *level_.pad_rows < 0)
     return refusal_of(ErrorCode::kPad,
                       fmt::format("axis '{}': pad_rows {}, expected 0 or more", level_.axis, *level_.pad_rows));
+  const bool striped = level_.layout == SequenceLayout::kStriped;
+  for (const auto& [option, number] : std::initializer_list<std::pair<std::string_view, Index>>{
+           {"pad_to", level_.pad_to.value_or(1)}, {"stride", level_.stride}, {"block", striped ? level_.block : 1}})
+    if (auto refused = multiple_refusal(level_, option, number)) return refused;
   if (level_.split == Split::kShares) {
     Index sum = 0;
     for (const Index share : level_.shares) {

@@ -4,12 +4,17 @@
 
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "reshard/layout/cut.hpp"
 #include "reshard/layout/line.hpp"
 
 namespace reshard::layout {
+
+/// kOverflow where the line that an option makes a multiple of `number` on every coordinate of the axis has a length
+/// beyond 63 bits.
+std::optional<Refusal> multiple_refusal(const Level& level, std::string_view option, Index number);
 
 class AxisCut {
  public:
@@ -19,7 +24,7 @@ class AxisCut {
   Index size() const { return level_.axis_size; }
 
   /// Options that exclude each other or are out of range whatever the length (kSchema, kStride, kSegmentSum, kPad,
-  /// kOwner).
+  /// kOwner, kOverflow).
   std::optional<Refusal> option_refusal() const;
 
   /// Why a line of this length cannot be cut; nothing where it can. Assumes that the options are in order.

@@ -54,22 +54,18 @@ void lengths_of(std::span<const AxisCut> axes, Index length, std::vector<Index>&
   for (Index c = 0; c < axes.front().size(); ++c) lengths_of(axes.subspan(1), axes.front().part_length(length, c), out);
 }
 
-// cut_dim's check: every fault is one, also where `fallback: replicate` would help.
-void require_cuttable(const DimCut& cut, Index length) {
-  DimCut copy = cut;
-  for (Level& level : copy.levels) {
-    if (level.fallback == Fallback::kReplicate) level.fallback = Fallback::kError;
-    for (Segment& segment : level.segments)
-      if (segment.fallback == Fallback::kReplicate) segment.fallback = Fallback::kError;
+// What a check refuses; numbers of the cut that go beyond 63 bits are refused like any other fault of the dim.
+template <typename Check>
+std::optional<Refusal> refusal_of(Check check) {
+  try {
+    return check();
+  } catch (const Error& error) {
+    if (error.issues().front().code != ErrorCode::kOverflow) throw;
+    return Refusal{error.issues().front().code, error.issues().front().message};
   }
-  std::vector<std::string> fallen_back;
-  if (auto refused = resolve_fallbacks(copy, length, fallen_back))
-    throw Error(Issue{refused->code, "", "", std::move(refused->message)});
 }
 
-}  // namespace
-
-std::optional<Refusal> option_refusal(const DimCut& cut) {
+std::optional<Refusal> wrong_option(const DimCut& cut) {
   if (cut.pad_total) {
     if (*cut.pad_total < 1)
       return Refusal{ErrorCode::kPad, fmt::format("pad_total {}, expected 1 or more", *cut.pad_total)};
@@ -80,6 +76,7 @@ std::optional<Refusal> option_refusal(const DimCut& cut) {
                        fmt::format("axis '{}': padding ('pad_total') excludes 'unit', 'segments', 'stride' and 'split' "
                                    "on the same axis",
                                    first.axis)};
+      if (auto refused = multiple_refusal(first, "pad_total", *cut.pad_total)) return refused;
     }
   }
   for (const AxisCut& axis : axis_cuts(cut))
@@ -87,9 +84,9 @@ std::optional<Refusal> option_refusal(const DimCut& cut) {
   return std::nullopt;
 }
 
-std::optional<Refusal> resolve_fallbacks(DimCut& cut, Index length, std::vector<std::string>& fallen_back,
-                                         std::span<const BlockNumbering> blocks) {
-  if (auto refused = option_refusal(cut)) return refused;
+std::optional<Refusal> decide(DimCut& cut, Index length, std::vector<std::string>& fallen_back,
+                              std::span<const BlockNumbering> blocks) {
+  if (auto refused = wrong_option(cut)) return refused;
   std::set<Index> lengths = {checked_add(length, total_padding(cut, length))};
   for (std::size_t i = 0; i < cut.levels.size(); ++i) {
     const AxisCut axis(std::span<const Level>(cut.levels).subspan(i), cut.fill);
@@ -119,6 +116,30 @@ std::optional<Refusal> resolve_fallbacks(DimCut& cut, Index length, std::vector<
     lengths = std::move(next);
   }
   return std::nullopt;
+}
+
+// cut_dim's check: every fault is one, also where `fallback: replicate` would help.
+void require_cuttable(const DimCut& cut, Index length) {
+  DimCut copy = cut;
+  for (Level& level : copy.levels) {
+    if (level.fallback == Fallback::kReplicate) level.fallback = Fallback::kError;
+    for (Segment& segment : level.segments)
+      if (segment.fallback == Fallback::kReplicate) segment.fallback = Fallback::kError;
+  }
+  std::vector<std::string> fallen_back;
+  if (auto refused = resolve_fallbacks(copy, length, fallen_back))
+    throw Error(Issue{refused->code, "", "", std::move(refused->message)});
+}
+
+}  // namespace
+
+std::optional<Refusal> option_refusal(const DimCut& cut) {
+  return refusal_of([&] { return wrong_option(cut); });
+}
+
+std::optional<Refusal> resolve_fallbacks(DimCut& cut, Index length, std::vector<std::string>& fallen_back,
+                                         std::span<const BlockNumbering> blocks) {
+  return refusal_of([&] { return decide(cut, length, fallen_back, blocks); });
 }
 
 std::vector<Index> stored_lengths(const DimCut& cut, Index length) {

@@ -259,6 +259,12 @@ fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& optio
             "no source: give --source DIR or `source: {path: DIR}` in the plan; reshard plan --check needs none"});
 }
 
+std::vector<fs::path> inputs_of(const PrepareOptions& options) {
+  std::vector<fs::path> out = {options.plan_file};
+  if (options.source) out.push_back(*options.source);
+  return out;
+}
+
 BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats) {
   plan::ParallelPlan& plan = loaded.plan;
   // Names of formats are checked with the plan alone.

@@ -86,4 +86,7 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
 /// The source directory: of the options, else of the plan. Errors: kUsage where neither says one.
 fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& options);
 
+/// What the options alone name to be read: the plan's file, and a source where they give one.
+std::vector<fs::path> inputs_of(const PrepareOptions& options);
+
 }  // namespace reshard::pipeline

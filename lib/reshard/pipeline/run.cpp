@@ -216,7 +216,8 @@ std::int64_t check_written(const std::string& manifest, const fs::path& director
     for (const TargetProblem& problem : found.problems)
       issues.add(
           {problem.code, (directory / problem.file).string(), problem.tensor,
-           fmt::format("was written, but read back it is not the same: expected {}, found {}; nothing is published",
+           fmt::format("was written, but read back it is not the same: expected {}, found {}; nothing is published; "
+                       "--overwrite without --resume begins again",
                        problem.expected, problem.found)});
     issues.throw_if_any(Exit::kInternal);
   });
@@ -234,9 +235,14 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   std::optional<LoadedPlan> loaded;
   agreed(communicator, [&] {
     enter(Phase::kPrepare, options.hooks);
+    if (options.output) check_output(*options.output, inputs_of(options.prepare));
     loaded = load_plan(options.prepare);
     const fs::path target = target_path(loaded->plan, options);
-    staging.emplace(source_path(loaded->plan, options.prepare), target, options.staging);
+    const fs::path source = source_path(loaded->plan, options.prepare);
+    staging.emplace(source, target, options.staging);
+    if (!options.output) return;
+    staging->check_outside(*options.output);
+    check_output(*options.output, {source});
   });
   PrepareOptions how = options.prepare;
   if (!how.machine) how.machine = machine_of(source_path(loaded->plan, how), communicator);
@@ -247,10 +253,6 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     check_same_plan(communicator, prepared.plan_digest);
     for (const std::string& name : prepared.source.file_names()) staging->check_outside(prepared.source.root() / name);
     staging->check_outside(options.prepare.plan_file);
-    if (options.output) {
-      staging->check_outside(*options.output);
-      check_output(*options.output, {options.prepare.plan_file, prepared.source.root()});
-    }
   });
 
   const std::vector<std::string> names = names_of(prepared.target);

@@ -347,7 +347,7 @@ void Staging::replace_old() {
 }
 
 void Staging::check_outside(const fs::path& file) const {
-  const fs::path place = resolved(file);
+  const fs::path place = place_of(file);
   for (const fs::path& ours : {target_, directory_})
     if (is_inside(place, ours))
       refuse(ErrorCode::kUsage, file,
@@ -355,7 +355,7 @@ void Staging::check_outside(const fs::path& file) const {
 }
 
 void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
-  const fs::path place = resolved(output);
+  const fs::path place = place_of(output);
   std::error_code error;
   if (!fs::is_directory(place.parent_path(), error))
     refuse(ErrorCode::kUsage, output, "cannot be written: there is no such folder");

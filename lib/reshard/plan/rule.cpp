@@ -87,13 +87,13 @@ std::optional<layout::Index> told_length(const layout::DimCut& cut) {
 }
 
 /// A dim that cannot be cut whatever the checkpoint holds, by the plan's own numbers.
-void check_told_lengths(const Placement& placement, std::string_view side, const Node& node, Faults& faults) {
+void check_cuts(const Placement& placement, std::string_view side, const Node& node, Faults& faults) {
   for (const DimRule& dim : placement.shard) {
     const std::optional<layout::Index> length = told_length(dim.cut);
-    if (!length) continue;
     layout::DimCut cut = dim.cut;
     std::vector<std::string> fallen_back;
-    if (const auto refused = layout::resolve_fallbacks(cut, *length, fallen_back))
+    if (const auto refused =
+            length ? layout::resolve_fallbacks(cut, *length, fallen_back) : layout::option_refusal(cut))
       faults.add(refused->code, node, fmt::format("{}: dim {}: {}", side, dim.dim, refused->message));
   }
 }
@@ -183,8 +183,8 @@ Rule read_rule(const Node& node, std::size_t number, const RuleScope& scope, Fau
   if (faults.reports() > reports_before) return rule;
   check_members_agree(rule, node, faults);
   share_sizes(rule, node, faults);
-  check_told_lengths(rule.source, "source", node, faults);
-  check_told_lengths(rule.target, "target", node, faults);
+  check_cuts(rule.source, "source", node, faults);
+  check_cuts(rule.target, "target", node, faults);
   return rule;
 }
 

@@ -69,6 +69,7 @@ std::vector<BoundIdentity> solve_units(const plan::ParallelPlan& plan, const std
                                        const std::vector<Unit>& units, UnitSolver& solver, FoldedIssues& issues) {
   std::vector<BoundIdentity> out;
   MissingNumbers numbers(plan, identities);
+  std::int64_t bytes = 0;
   for (const Unit& unit : units) {
     const Solution& solution = solver.solve(unit);
     for (const Fault& fault : solution.faults) {
@@ -77,7 +78,15 @@ std::vector<BoundIdentity> solve_units(const plan::ParallelPlan& plan, const std
       issues.add(unit.rule, fault.code, unit.tensors[fault.tensor]->name, message);
     }
     if (!solution.faults.empty()) continue;
-    for (std::size_t i = 0; i < unit.tensors.size(); ++i) out.push_back({unit.tensors[i], &solution, i});
+    for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
+      const std::int64_t more = solution.tensors[i].target_bytes;
+      const bool fits = more <= kMostTargetBytes - bytes;
+      if (!fits)
+        issues.add(unit.rule, ErrorCode::kOverflow, unit.tensors[i]->name,
+                   "target: with the tensors before it there are more than 2^62 bytes");
+      bytes += fits ? more : 0;
+      out.push_back({unit.tensors[i], &solution, i});
+    }
   }
   return out;
 }

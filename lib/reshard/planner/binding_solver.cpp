@@ -189,7 +189,7 @@ const Solution& UnitSolver::solve(const Unit& unit) {
 
 void UnitSolver::convert_dtypes(const UnitWork& work, Solution& solution) const {
   const Unit& unit = *work.unit;
-  for (const Stored& stored : work.stored) solution.tensors.push_back({0, stored.dtype, stored.dtype});
+  for (const Stored& stored : work.stored) solution.tensors.push_back({0, stored.dtype, stored.dtype, 0});
   if (unit.rule == kNoRule || !plan_->rules[unit.rule].dtype) return;
   const Dtype wanted = *plan_->rules[unit.rule].dtype;
   for (std::size_t i = 0; i < unit.tensors.size(); ++i) {
@@ -235,6 +235,8 @@ Solution UnitSolver::solve_anew(const Unit& unit) {
         out.faults.push_back(
             {i, ErrorCode::kDtype,
              fmt::format("`pad_value` {} is no value of {}", *cut.pad_value, name(out.tensors[i].target_dtype))});
+  for (std::size_t i = 0; i < layouts.size(); ++i)
+    out.tensors[i].target_bytes = target_bytes(layouts[i].target, out.tensors[i].target_dtype, i, out.faults);
   if (!out.faults.empty()) {
     out.tensors.clear();
     return out;

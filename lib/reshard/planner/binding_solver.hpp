@@ -3,6 +3,7 @@
 // the same coordinates have one solution, found once.
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,6 +33,7 @@ struct SolvedTensor {
   std::size_t layout = 0;
   Dtype source_dtype = Dtype::kU8;
   Dtype target_dtype = Dtype::kU8;
+  std::int64_t target_bytes = 0;  ///< no fewer than all ranks store together
 };
 
 struct Solution {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "reshard/planner/binding_text.hpp"
@@ -106,6 +107,24 @@ void check_layout(const Stored& stored, const layout::TensorLayout& layout, std:
                                     shape_text(layout.stored_shape(rank)), shape_text(layout.shape));
   if (wrong.size() > 1) message += fmt::format("; wrong on {}", rank_list(wrong));
   faults.push_back({tensor, ErrorCode::kShape, std::move(message)});
+}
+
+std::int64_t target_bytes(const layout::TensorLayout& target, Dtype dtype, std::size_t tensor,
+                          std::vector<Fault>& faults) {
+  std::int64_t bytes = target.ranks * size_bytes(dtype);
+  Shape longest;
+  bool fits = true;
+  for (const layout::DimLayout& dim : target.dims) {
+    longest.push_back(0);
+    for (const layout::DimShard& part : dim.parts) longest.back() = std::max(longest.back(), part.stored_length);
+    // A dim without elements counts as one: the strides of the others are to fit as well.
+    fits = fits && !__builtin_mul_overflow(bytes, std::max<Index>(longest.back(), 1), &bytes);
+  }
+  if (fits && bytes <= kMostTargetBytes) return bytes;
+  faults.push_back({tensor, ErrorCode::kOverflow,
+                    fmt::format("target: shards of {} of {} on {} ranks, more than 2^62 bytes", shape_text(longest),
+                                name(dtype), target.ranks)});
+  return 0;
 }
 
 }  // namespace reshard::planner

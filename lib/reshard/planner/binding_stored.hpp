@@ -2,6 +2,7 @@
 // What the ranks of a source store of one tensor, checked for agreement among them and against the plan's layout.
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,5 +46,12 @@ void check_presence(const Stored& stored, const std::vector<bool>& expected, boo
 /// kShape where the layout's shards are not what the ranks store, or its shape not the recorded one.
 void check_layout(const Stored& stored, const layout::TensorLayout& layout, std::size_t tensor,
                   std::vector<Fault>& faults);
+
+/// What the target may have of bytes, so that files and shares of them are counted in 63 bits.
+inline constexpr std::int64_t kMostTargetBytes = std::int64_t{1} << 62;
+
+/// No fewer bytes than all ranks of the target store together of a tensor; kOverflow where they exceed the most.
+std::int64_t target_bytes(const layout::TensorLayout& target, Dtype dtype, std::size_t tensor,
+                          std::vector<Fault>& faults);
 
 }  // namespace reshard::planner

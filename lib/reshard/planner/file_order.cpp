@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "reshard/base/checked.hpp"
+#include "reshard/planner/target_map.hpp"
 
 namespace reshard::planner {
 namespace {
@@ -101,8 +102,8 @@ std::vector<std::size_t> file_order(const BoundPlan& bound, std::span<const std:
   std::int64_t placed = 0;
   int process = 0;
   for (std::size_t& next : out) {
-    if (placed >= checked_mul(total, process + 1) / processes) {
-      while (process + 1 < processes && placed >= checked_mul(total, process + 1) / processes) ++process;
+    if (placed >= share_end(total, process, processes)) {
+      while (process + 1 < processes && placed >= share_end(total, process, processes)) ++process;
       candidates.forget_common();
     }
     next = candidates.take();

@@ -8,13 +8,19 @@
 namespace reshard::planner {
 namespace {
 
+__extension__ using Wide = __int128;  // holds bytes times processes
+
 /// The process whose share of the line of all bytes holds `position`.
 ProcessRank share_of(std::int64_t position, std::int64_t total, int processes) {
-  const std::int64_t process = checked_mul(position, processes) / std::max<std::int64_t>(total, 1);
+  const auto process = static_cast<std::int64_t>(Wide{position} * processes / std::max<std::int64_t>(total, 1));
   return static_cast<ProcessRank>(std::min<std::int64_t>(process, processes - 1));
 }
 
 }  // namespace
+
+std::int64_t share_end(std::int64_t total, ProcessRank process, int processes) {
+  return static_cast<std::int64_t>(Wide{total} * (process + 1) / processes);
+}
 
 TargetMap::TargetMap(std::vector<std::size_t> file_of_rank, std::vector<std::size_t> part_of_tensor,
                      std::vector<std::int64_t> file_bytes, std::vector<std::size_t> file_class,
@@ -37,8 +43,7 @@ TargetMap::TargetMap(std::vector<std::size_t> file_of_rank, std::vector<std::siz
       const ProcessRank process = share_of(before + std::min(begin + kRegionBytes / 2, bytes - 1), total, processes);
       std::int64_t end = bytes;
       if (process + 1 < processes) {
-        const std::int64_t share_end = checked_mul(total, process + 1) / processes;
-        const std::int64_t blocks = (share_end - before + kRegionBytes / 2) / kRegionBytes;
+        const std::int64_t blocks = (share_end(total, process, processes) - before + kRegionBytes / 2) / kRegionBytes;
         end = std::clamp(blocks * kRegionBytes, std::min(begin + kRegionBytes, bytes), bytes);
       }
       regions_[f].push_back({f, begin, end, process});

@@ -35,6 +35,9 @@ struct TensorOffset {
   std::int64_t begin = 0;
 };
 
+/// Where the share of a process ends on the line of `total` bytes.
+std::int64_t share_end(std::int64_t total, ProcessRank process, int processes);
+
 class TargetMap {
  public:
   /// `file_of_rank`: the file a rank stores its tensors in (replicas may share one); `part_of_tensor`: added to it

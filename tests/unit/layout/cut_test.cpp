@@ -1,6 +1,7 @@
 #include "reshard/layout/cut.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <limits>
 #include <string>
@@ -265,6 +266,39 @@ TEST_CASE("options that exclude each other are refused whatever the length") {
   DimCut vocabulary = cut("tp", 2, [](Level& l) { l.unit = 2; });
   vocabulary.pad_total = 8;
   CHECK(option_refusal(vocabulary)->code == ErrorCode::kSchema);
+}
+
+TEST_CASE("numbers beyond 63 bits are refused with the axis they belong to") {
+  static constexpr Index kHuge = Index{1} << 62;
+  const auto text = [](const DimCut& dim) {
+    const auto refused = option_refusal(dim);
+    return refused ? fmt::format("{}: {}", code_name(refused->code), refused->message) : "accepted";
+  };
+  CHECK(text(cut("tp", 2, [](Level& l) { l.pad_to = kHuge; })) ==
+        "E_OVERFLOW: axis 'tp' of size 2: pad_to 4611686018427387904 x 2 does not fit 63 bits");
+  CHECK(text(cut("tp", 2, [](Level& l) { l.stride = kHuge; })).starts_with("E_OVERFLOW: axis 'tp' of size 2: stride "));
+  CHECK(text(cut("tp", 2, [](Level& l) {
+          l.layout = SequenceLayout::kStriped, l.block = kHuge;
+        })).starts_with("E_OVERFLOW: axis 'tp' of size 2: block "));
+  DimCut vocabulary = cut("tp", 2);
+  vocabulary.pad_total = kHuge;
+  CHECK(text(vocabulary).starts_with("E_OVERFLOW: axis 'tp' of size 2: pad_total "));
+  CHECK(text(cut("tp", 1, [](Level& l) { l.pad_to = kHuge; })) == "accepted");
+  // The multiple that axes behind a packed sequence need.
+  DimCut packed = cut("cp", 2, [](Level& l) { l.layout = SequenceLayout::kZigzag, l.packed.emplace(); });
+  packed.levels.push_back(axis("tp", 2));
+  packed.levels[1].unit = kHuge;
+  CHECK(text(packed).starts_with("E_OVERFLOW: "));
+
+  const auto refused = [](DimCut dim, Index length) {
+    std::vector<std::string> fallen_back;
+    const auto found = resolve_fallbacks(dim, length, fallen_back);
+    return found ? std::string(code_name(found->code)) : "accepted";
+  };
+  constexpr Index kLargest = std::numeric_limits<Index>::max();
+  CHECK(refused(cut("tp", 2, [](Level& l) { l.pad_rows = kHuge; }), kHuge) == "E_OVERFLOW");
+  CHECK(refused(cut("tp", 2, [](Level& l) { l.pad_rows = kHuge; }), 8) == "accepted");
+  CHECK(refused(cut("tp", 2, [](Level& l) { l.pad_to = kHuge / 2; }), kLargest) == "E_OVERFLOW");
 }
 
 TEST_CASE("an axis that falls back is ignored on every rank, decided from the true size") {

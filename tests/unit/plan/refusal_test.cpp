@@ -257,6 +257,24 @@ TEST_CASE("a length that the plan tells and no checkpoint could cut so is refuse
         "4; legal sizes of 'tp': 1, 2");
 }
 
+TEST_CASE("numbers that go beyond 63 bits over the axes of a side are refused without a checkpoint") {
+  // The target has tp=4, cp=2.
+  const std::vector<Case> cases = {
+      {R"j({"axes": "cp", "size": 8, "pad_to": 4611686018427387904})j", "E_OVERFLOW p:3:1"},
+      {R"j({"axes": "cp", "pad_to": 4611686018427387904})j", "E_OVERFLOW p:3:1"},
+      {R"j({"axes": "cp", "pad_total": 4611686018427387904})j", "E_OVERFLOW p:3:1"},
+      {R"j({"axes": "cp", "stride": 4611686018427387904})j", "E_OVERFLOW p:3:1"},
+      {R"j({"axes": "cp", "layout": "striped", "block": 4611686018427387904})j", "E_OVERFLOW p:3:1"},
+      {R"j({"axes": "cp", "pad_to": 2305843009213693952, "size": 9223372036854775807})j", "E_OVERFLOW p:3:1"},
+      {R"j({"axes": "cp", "pad_rows": 4611686018427387904, "size": 4611686018427387904})j", "E_OVERFLOW p:3:1"},
+      {R"j({"axes": "cp", "pad_rows": 4611686018427387904})j", "read"},
+  };
+  for (const Case& c : cases) {
+    CAPTURE(c.text);
+    CHECK(rule(R"j({"match": "w", "target": {"shard": {"0": )j" + c.text + "}}}") == c.outcome);
+  }
+}
+
 TEST_CASE("sequence layouts refuse what they cannot mean") {
   const std::vector<Case> cases = {
       {R"j({"axes": "cp", "layout": "ring"})j", "E_SCHEMA p:3:56"},

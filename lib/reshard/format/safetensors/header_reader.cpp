@@ -174,6 +174,20 @@ class HeaderHandler : public JsonHandler {
   bool has_offsets_ = false;
 };
 
+/// What stands in place of a checkpoint where the file begins with text: a pointer, a page of an error.
+[[noreturn]] void fail_on_text(const File& file, std::int64_t file_bytes) {
+  constexpr std::int64_t kShownBytes = 40;
+  std::string text(static_cast<std::size_t>(std::min(file_bytes, kShownBytes)), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  text.erase(0, std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  text.erase(std::min(text.find_first_of("\r\n"), text.size()));
+  fail(ErrorCode::kFormat, file.path().string(), "",
+       fmt::format("begins with the text '{}', {}", escaped(text),
+                   text.starts_with("version https://git-lfs")
+                       ? "a Git LFS pointer, whose content has to be fetched (git lfs pull)"
+                       : "expected 8 bytes with the length of a safetensors header"));
+}
+
 std::string header_text(const File& file, std::int64_t file_bytes) {
   const std::string path = file.path().string();
   if (file_bytes < 8)
@@ -185,6 +199,11 @@ std::string header_text(const File& file, std::int64_t file_bytes) {
   for (std::size_t i = prefix.size(); i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(prefix[i]);
   if (length < 2)
     fail(ErrorCode::kFormat, path, "", fmt::format("its header has {} bytes, expected at least 2", length));
+  const auto is_text = [](std::byte byte) {
+    const auto c = std::to_integer<unsigned char>(byte);
+    return (c >= ' ' && c <= '~') || c == '\t' || c == '\r' || c == '\n';
+  };
+  if (std::all_of(prefix.begin(), prefix.end(), is_text)) fail_on_text(file, file_bytes);
   if (length > static_cast<std::uint64_t>(kMaxHeaderBytes))
     fail(ErrorCode::kFormat, path, "",
          fmt::format("its header has {} bytes, expected at most {}", length, kMaxHeaderBytes));
