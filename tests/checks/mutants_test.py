@@ -43,6 +43,19 @@ class Drawing(unittest.TestCase):
             self.assertNotEqual(mutant["becomes"], mutant["was"])
 
 
+class Resuming(unittest.TestCase):
+    def test_killed_ones_are_settled_survivors_are_judged_again_last(self):
+        chosen, reserve = mutants.draw(80, 1, "layout")
+        outcomes = [(chosen[0], "survived"), (chosen[1], "killed"), (chosen[2], "no program"), (reserve[0], "killed"),
+                    (reserve[1], "survived")]
+        earlier = [dict(mutant, outcome=outcome, by="") for mutant, outcome in outcomes]
+        elsewhere = dict(chosen[3], line=chosen[3]["line"] + 1, outcome="killed", by="")
+        settled, left, left_in_reserve = mutants.resumed(chosen, reserve, earlier + [elsewhere])
+        self.assertEqual(settled, earlier[1:4])
+        self.assertEqual(left, chosen[3:] + [chosen[0], reserve[1]])
+        self.assertEqual(left_in_reserve, reserve[2:])
+
+
 class Explanations(unittest.TestCase):
     def test_explained_mutants_are_ones_that_can_be_drawn(self):
         for entry in json.loads(mutants.EXPLAINED.read_text(encoding="utf-8")):

@@ -62,6 +62,19 @@ TEST_CASE("a box moves element by element to its place and touches nothing else"
   }
 }
 
+TEST_CASE("a box may have gaps in every dim, on both sides") {
+  CopyBox box;
+  box.dims = {{2, 60, 12, 60}, {3, 20, 4, 20}, {2, 4, 2, 4}};
+  const std::vector<std::byte> source = noise(120, 5);
+  std::vector<std::byte> target(24);
+  std::vector<std::byte> expected = target;
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::size_t j = 0; j < 3; ++j)
+      for (std::size_t k = 0; k < 2; ++k) expected[i * 12 + j * 4 + k * 2] = source[i * 60 + j * 20 + k * 4];
+  exchange::move_box(box, 1, source, target);
+  CHECK(target == expected);
+}
+
 TEST_CASE("the registers of a tensor's boxes join to its digest, from either buffer") {
   for (const std::int64_t element_bytes : {1, 2, 8}) {
     const auto eb = static_cast<std::size_t>(element_bytes);

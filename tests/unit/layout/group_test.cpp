@@ -136,6 +136,21 @@ TEST_CASE("a dim that only blocks carry may be told to end inside one") {
         "E_MEMBER_SIZE: dim 'in': member 'qweight': rank 0 stores 4 entries, expected 5 of the 40 elements of the dim");
 }
 
+TEST_CASE("a size that a member's elements or the record contradict is refused") {
+  const std::vector<Shape> weight = {{16, 4}};
+  const std::vector<Shape> bias = {{16}};
+  DimCut told;
+  told.size = 20;
+  CHECK(refusal([&] {
+          infer_group(kLinear, {{{"out", told}}, {}}, {}, Mesh(), std::vector<StoredMember>{{weight, {}}, {bias, {}}});
+        }).rfind("E_SHAPE: dim 'out': 'size' is 20, but the ranks store 16", 0) == 0);
+  told.size = 16;
+  CHECK(refusal([&] {
+          infer_group(kLinear, {{{"out", told}}, {}}, {}, Mesh(),
+                      std::vector<StoredMember>{{weight, Shape{20, 4}}, {bias, {}}});
+        }) == "E_SHAPE: dim 'out': 'size' is 16, but the length the checkpoint records is 20");
+}
+
 TEST_CASE("members that disagree on a dim are refused") {
   CHECK(refusal([] {
           from_full(kLinear, {{10, 4}, {9}});
@@ -226,6 +241,8 @@ TEST_CASE("blocks have a cut of their own also where units are no whole number o
           lay_out_group(members, shape, whole, Mesh(axes)).at(1).dims);
     return out;
   };
+  // Units of 4 elements are units of 2 blocks, also where those of 4 blocks would be cut alike.
+  CHECK(alone(16, cut("tp", 2, [](Level& l) { l.unit = 4; })).levels.at(0).unit == 2);
   // 9 elements are 6 and 3; 5 blocks are 3 and 2.
   const DimCut shares = alone(9, cut("tp", 2, [](Level& l) {
                                 l.split = Split::kShares;
@@ -250,6 +267,15 @@ TEST_CASE("blocks have a cut of their own also where units are no whole number o
                              }));
   CHECK(parts.levels.at(0).segments == std::vector<Segment>{{6, 4, {}}, {5, 3, {}}});
   CHECK(parts.levels.at(0).shares == std::vector<Index>{1, 1});
+  // 3 elements are padded to 2 parts of 8, each of them to 3 parts of 3: 4 blocks, and 3 parts of 2. Zeros are zeros,
+  // whichever level adds them.
+  DimCut padded = cut("tp", 2);
+  padded.pad_total = 8;
+  padded.levels.push_back(axis("gtp", 3));
+  padded.levels.back().pad_to = 1;
+  const DimCut in_blocks = alone(3, padded, {{"tp", 2}, {"gtp", 3}});
+  CHECK(in_blocks.pad_total == 4);
+  CHECK(in_blocks.levels.at(1).pad_rows == 2);
 }
 
 TEST_CASE("packed sequences of whole blocks are packed sequences of blocks") {

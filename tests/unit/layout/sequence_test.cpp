@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "reshard/layout/legal_sizes.hpp"
 #include "support/cut_text.hpp"
 
 using namespace reshard;
@@ -131,4 +132,10 @@ TEST_CASE("forbidden padding refuses what would need it") {
   CHECK(refusal(cut, 12) ==
         "E_SEQ_LAYOUT: axis 'cp' of size 2: each coordinate's 6 elements are not a multiple of the 4 that the "
         "axes behind it need, and padding is forbidden; padding: temporary allows it");
+}
+
+TEST_CASE("no other sizes are offered for pieces of sequences") {
+  CHECK(legal_sizes_text(axis("cp", 2), 6, {}) == "; legal sizes of 'cp': 1, 2, 3, 6");
+  CHECK(legal_sizes_text(sequence(SequenceLayout::kZigzag, 2, 1).levels[0], 12, {}).empty());
+  CHECK(legal_sizes_text(packed(SequenceLayout::kContiguous, 2, 1, {0, 6}).levels[0], 6, {}).empty());
 }

@@ -149,6 +149,8 @@ TEST_CASE("axis first, keys of either sign for one dim are its levels in mesh or
   CHECK(placed("a=2, b=2, c=2", "{a: shard(0), b: shard(-2), c: shard(0)}") ==
         Shards{"[0-1, 0-4]", "[1-2, 0-4]", "[2-3, 0-4]", "[3-4, 0-4]", "[4-5, 0-4]", "[5-6, 0-4]", "[6-7, 0-4]",
                "[7-8, 0-4]"});
+  CHECK(placed("tp=2, dp=2", "{dp: shard(-1), tp: shard(1)}") ==
+        Shards{"[0-8, 0-1]", "[0-8, 1-2]", "[0-8, 2-3]", "[0-8, 3-4]"});
 }
 
 TEST_CASE("one cause for many tensors is one line") {
@@ -194,6 +196,10 @@ TEST_CASE("placements of the target are final: no size, no idle axis, no open fa
             .dims == std::vector<layout::DimCut>{cut});
   CHECK(placement(bound(one_rule("", "tp=3", "shard: {0: {axes: tp, fallback: replicate}}"),
                         catalog(1, {everywhere("w", 1, {4})})))
+            .dims == std::vector<layout::DimCut>{{}});
+  // Where nothing is padded, there is nothing to fill.
+  CHECK(placement(bound(one_rule("gtp=2", "", "shard: {0: {axes: gtp, size: 8, pad_to: 4, fill: last}}"),
+                        catalog(2, {everywhere("w", 2, {4})})))
             .dims == std::vector<layout::DimCut>{{}});
   // 12 rows, a multiple of 4 x ep = 4 x 1: with ep left out, the same 12 rows are a multiple of 6 x tp.
   cut.pad_total = 6;

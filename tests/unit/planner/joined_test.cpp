@@ -59,6 +59,7 @@ TEST_CASE("indices that only one side holds are left out") {
   DimLayout short_one = whole;
   short_one.parts[2].runs.clear();
   CHECK(joined(short_one, whole) == std::vector<std::string>{"0-2 from 0@0 to 0@0*", "2-4 from 1@0 to 1@0*"});
+  CHECK(joined(whole, short_one) == std::vector<std::string>{"0-2 from 0@0 to 0@0*", "2-4 from 1@0 to 1@0*"});
 }
 
 TEST_CASE("of several target parts that hold a range the first one counts") {

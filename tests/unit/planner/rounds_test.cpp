@@ -176,6 +176,16 @@ TEST_CASE("every tile is in one round, the same on every process, and no process
   }
 }
 
+TEST_CASE("a process holds all source parts and target parts of its tiles, each in whole alignments") {
+  const replay::Pair pair = uncut_to_rows(30, 4, 2);
+  Setup setup;
+  setup.add(pair, 4, 1000);  // two tiles of 15 rows of 16 bytes: 240 bytes in buffers of 256
+  const TargetMap map = setup.map(1);
+  Rounds rounds(setup.work, map, 1, 1 << 20);
+  CHECK(rounds.next().value().size() == 2);
+  CHECK(rounds.held_bytes() == std::vector<std::int64_t>{4 * 256});
+}
+
 TEST_CASE("a process reads at most a quarter more than the mean, also where one source rank holds everything") {
   for (const int processes : {1, 2, 3, 4, 6, 8})
     for (const Index ranks : {1, 2, 6}) {

@@ -155,8 +155,15 @@ TEST_CASE("a cover counts holes and overlaps exactly and never by projection") {
   CHECK(cover({2, 2}, std::vector<Box>{box(0, 2, 0, 1), box(0, 1, 0, 2)}) == Cover{1, 1, {1, 1}, {0, 0}});
   CHECK(cover({2, 2}, std::vector<Box>{box(0, 2, 0, 2), box(0, 2, 0, 2)}) == Cover{0, 0, {}, {}});
   CHECK(cover({3, 5}, std::vector<Box>{box(1, 2, 1, 4), box(0, 3, 2, 3)}) == Cover{10, 1, {0, 0}, {1, 2}});
+  std::vector<Box> columns;
+  for (Index i = 0; i < 40; ++i) columns.push_back(box(0, 2, i, i + 1));
+  CHECK(cover({2, 40}, columns) == Cover{});
   // A box of nothing covers nothing, wherever it lies.
   CHECK(cover({2, 4}, std::vector<Box>{box(0, 2, 0, 4), box(0, 2, 2, 2), box(1, 1, 0, 4)}) == Cover{0, 0, {}, {}});
+  // Every dim of a box is held against its own length and its own ends.
+  CHECK(cover({4, 2}, std::vector<Box>{box(0, 4, 0, 2)}) == Cover{});
+  CHECK(cover({4, 2}, std::vector<Box>{box(3, 4, 0, 1)}) == Cover{7, 0, {0, 0}, {}});
+  CHECK(cover({2, 4}, std::vector<Box>{box(0, 1, 3, 4)}) == Cover{7, 0, {0, 0}, {}});
   CHECK(cover({0, 5}, std::vector<Box>{}) == Cover{});
   CHECK(cover({}, std::vector<Box>{}) == Cover{1, 0, {}, {}});
   CHECK(refusal([&] {
