@@ -3,6 +3,8 @@
 import os
 import pathlib
 import re
+import shlex
+import shutil
 
 from support import BINARY, MPIEXEC, REPOSITORY, Case, environment, execute
 
@@ -17,7 +19,10 @@ class Readme(Case):
         programs = self.dir / "programs"
         programs.mkdir()
         (programs / "reshard").symlink_to(pathlib.Path(BINARY).resolve())
-        path = os.pathsep.join([str(programs), str(pathlib.Path(MPIEXEC).parent), os.environ["PATH"]])
+        # The launcher of the MPI that the binary is built with, whatever its name.
+        (programs / "mpirun").write_text(f'#!/bin/sh\nexec {shlex.quote(shutil.which(MPIEXEC))} "$@"\n', encoding="utf-8")
+        (programs / "mpirun").chmod(0o755)
+        path = os.pathsep.join([str(programs), os.environ["PATH"]])
         for block in blocks:
             with self.subTest(block=block.splitlines()[0]):
                 result = execute(["sh", "-eu", "-c", block], cwd=self.dir, env=environment(PATH=path, PYTHONDONTWRITEBYTECODE="1"))
