@@ -258,6 +258,23 @@ class Injected(Ended):
                 self.assert_resumed("--overwrite", np=np)
                 self.put_old_target()
 
+    def test_a_file_of_which_the_system_cannot_tell_is_not_one_that_is_not_there(self):
+        """A source's manifest and side files too: an error of the disk ends the run, or did not matter."""
+        small = self.plan({"reshard": 1, "target": {"axes": []}, "tensors": [{"match": "**"}]}, "small.json")
+        self.assert_exit(self.go("--copy-side-files"), 0)  # a source with a manifest and side files
+        source, self.target = self.target, self.dir / "next"
+        words = ["run", small, "--source", source, "--target", self.target, "--copy-side-files", "--quiet"]
+        self.assert_exit(execute(command(*words)), 0)
+        expected = snapshot(self.target)
+        for path in (source / "reshard.json", source / "config.json", source / "rank-00003.safetensors"):
+            for number in range(1, 5):
+                with self.subTest(path=path.name, number=number):
+                    shutil.rmtree(self.target, ignore_errors=True)
+                    shutil.rmtree(self.dir / "next.partial", ignore_errors=True)
+                    result = self.traced(f"newfstatat:error=EIO:when={number} -P {path}", words=words)
+                    self.assert_exit(result, 5 if number == 1 or result.code else 0)
+                    self.assertEqual(snapshot(self.target) if self.target.exists() else None, None if result.code else expected)
+
     def test_signals_while_verifying_and_comparing(self):
         self.assert_exit(self.go(), 0)
         before = snapshot(self.dir)

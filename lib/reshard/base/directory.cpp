@@ -55,7 +55,10 @@ dev_t device_of(const fs::path& path) {
 FileState state_of(const fs::path& path) {
   constexpr std::int64_t kNanoseconds = 1'000'000'000;
   struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) io_error(path, "stat", errno);
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return {};
+    io_error(path, "stat", errno);
+  }
   return {status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
 }
 

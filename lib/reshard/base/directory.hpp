@@ -38,7 +38,7 @@ struct FileState {
   friend bool operator==(const FileState&, const FileState&) = default;
 };
 
-/// Links are followed. A file that is not there is E_IO.
+/// Links are followed. All zero for a file that is not there.
 FileState state_of(const fs::path& path);
 
 /// With all that is in it; nothing where it is not there.

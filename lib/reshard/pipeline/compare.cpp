@@ -7,10 +7,10 @@
 #include <map>
 #include <memory>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "reshard/base/checked.hpp"
+#include "reshard/base/directory.hpp"
 #include "reshard/exchange/convert.hpp"
 #include "reshard/exchange/element_text.hpp"
 #include "reshard/pipeline/differences.hpp"
@@ -36,10 +36,9 @@ struct Described {
 Described open_described(const fs::path& path, const CompareOptions& options, const Formats& formats) {
   std::optional<Manifest> manifest = find_manifest(path);
   plan::Side side;
-  std::error_code error;
   if (manifest) {
     side = manifest->side;
-  } else if (fs::is_directory(path, error)) {
+  } else if (fs::is_directory(status_of(path))) {
     const auto refuse = [&](const std::string& why) {
       throw Error(Issue{ErrorCode::kUsage, path.string(), "",
                         fmt::format("{}; without a manifest a checkpoint of several ranks needs --plan", why)});

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <system_error>
 
+#include "reshard/base/directory.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/pipeline/staging.hpp"
 
@@ -22,11 +23,9 @@ std::optional<std::string> finished_digest(const fs::path& directory) {
 
 std::string wrong_size(const std::map<std::string, ManifestFile>& listed, const fs::path& directory) {
   for (const auto& [name, file] : listed) {
-    std::error_code error;
-    const std::uintmax_t bytes = fs::file_size(directory / name, error);
-    if (error) return fmt::format("{} is not there", name);
-    if (bytes != static_cast<std::uintmax_t>(file.bytes))
-      return fmt::format("{} has {} bytes, expected {}", name, bytes, file.bytes);
+    if (!fs::is_regular_file(status_of(directory / name))) return fmt::format("{} is not there", name);
+    const std::int64_t bytes = state_of(directory / name).bytes;
+    if (bytes != file.bytes) return fmt::format("{} has {} bytes, expected {}", name, bytes, file.bytes);
   }
   return {};
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <system_error>
 
+#include "reshard/base/directory.hpp"
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/nested_files.hpp"
 #include "reshard/pipeline/source.hpp"
@@ -182,8 +183,7 @@ plan::Side side_by_names(const fs::path& directory, const Formats& formats) {
 }
 
 Inspection inspect(const fs::path& path, const Formats& formats, bool allow_external) {
-  std::error_code error;
-  const bool directory = fs::is_directory(path, error);
+  const bool directory = fs::is_directory(status_of(path));
   const std::optional<Manifest> manifest = find_manifest(path);
   plan::Side side;
   if (manifest) {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
+#include "reshard/base/directory.hpp"
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/document_reader.hpp"
 #include "reshard/plan/side.hpp"
@@ -84,9 +84,8 @@ class InspectReader : DocumentReader {
 }  // namespace
 
 bool is_report(const fs::path& source) {
-  std::error_code error;
   return source.extension() == ".json" && source.filename() != format::safetensors::kIndexName &&
-         fs::is_regular_file(source, error);
+         fs::is_regular_file(status_of(source));
 }
 
 Inspection read_inspection(const fs::path& path) {

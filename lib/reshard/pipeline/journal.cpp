@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "reshard/base/crc64.hpp"
+#include "reshard/base/directory.hpp"
 #include "reshard/base/error.hpp"
 
 namespace reshard::pipeline {
@@ -124,9 +125,8 @@ fs::path scratch_path(const fs::path& directory, ProcessRank process) {
 }
 
 std::optional<std::string> journal_plan_digest(const fs::path& directory) {
-  std::error_code error;
   const fs::path path = journal_path(directory, 0);
-  if (!fs::is_regular_file(path, error)) return std::nullopt;
+  if (!fs::is_regular_file(status_of(path))) return std::nullopt;
   LineReader lines(path);
   return plan_digest_of(lines);
 }
@@ -136,8 +136,7 @@ std::vector<Extent> read_journals(const fs::path& directory, const JournaledFile
   for (std::size_t f = 0; f < files.names.size(); ++f) numbers.emplace(escaped(files.names[f]), f);
   Extents out;
   for (const std::string& name : staging_names(directory)) {
-    std::error_code error;
-    if (!fs::is_regular_file(directory / name, error)) continue;
+    if (!fs::is_regular_file(status_of(directory / name))) continue;
     LineReader lines(directory / name);
     if (plan_digest_of(lines) != files.plan_digest) continue;
     while (const std::optional<std::string_view> line = lines.next())

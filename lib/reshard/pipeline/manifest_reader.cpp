@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
+#include "reshard/base/directory.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/pipeline/document_reader.hpp"
 #include "reshard/pipeline/staging.hpp"
@@ -107,8 +107,7 @@ Manifest parse_manifest(std::string_view text, const fs::path& path) {
 }
 
 std::optional<Manifest> find_manifest(const fs::path& source) {
-  std::error_code error;
-  if (!fs::exists(source / kManifestName, error)) return std::nullopt;
+  if (!fs::exists(status_of(source / kManifestName))) return std::nullopt;
   return read_manifest(source / kManifestName);
 }
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "reshard/base/crc64.hpp"
+#include "reshard/base/directory.hpp"
 #include "reshard/pipeline/direct.hpp"
 #include "reshard/pipeline/exchanged.hpp"
 #include "reshard/pipeline/job.hpp"
@@ -173,8 +174,7 @@ void check_recorded_digests(const Prepared& prepared, const Ledger::Totals& tota
 }
 
 bool is_there(const fs::path& path) {
-  std::error_code error;
-  return fs::exists(path, error);
+  return fs::exists(status_of(path));
 }
 
 /// Of a run that found everything done.

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
-#include <system_error>
 
 #include "reshard/base/crc64.hpp"
+#include "reshard/base/directory.hpp"
 #include "reshard/pipeline/journal.hpp"
 
 namespace reshard::pipeline {
@@ -29,12 +29,10 @@ std::vector<std::string> side_files(const fs::path& root, const std::vector<std:
                                     const std::vector<std::string>& taken) {
   std::vector<std::string> out;
   for (const std::string& name : names) {
-    std::error_code error;
     if (name.find('/') != std::string::npos || holds_weights(name) || is_staging_name(name)) continue;
     if (std::find(taken.begin(), taken.end(), name) != taken.end()) continue;
-    if (!fs::is_regular_file(root / name, error)) continue;
-    const auto bytes = fs::file_size(root / name, error);
-    if (!error && bytes <= static_cast<std::uintmax_t>(kSideFileBytes)) out.push_back(name);
+    if (fs::is_regular_file(status_of(root / name)) && state_of(root / name).bytes <= kSideFileBytes)
+      out.push_back(name);
   }
   return out;
 }

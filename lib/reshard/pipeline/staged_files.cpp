@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "reshard/base/crc64.hpp"
+#include "reshard/base/directory.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -50,8 +51,7 @@ bool have_equal_headers(const FileClass& file_class, const File& a, const File& 
 
 /// The file at `path` is as `fresh`, a newly made one, but for its tensor bytes.
 bool is_as_created(const FileClass& file_class, const fs::path& path, const fs::path& fresh) {
-  std::error_code error;
-  if (!fs::is_regular_file(fs::symlink_status(path, error))) return false;
+  if (!fs::is_regular_file(own_status_of(path))) return false;
   const File there = File::open_to_read(path);
   return there.size() == file_class.layout.bytes && have_equal_headers(file_class, there, File::open_to_read(fresh));
 }

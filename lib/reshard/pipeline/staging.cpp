@@ -216,9 +216,8 @@ Start Staging::claim_complete(const std::string& plan_digest, const std::string&
   const std::optional<std::string> digest = target_exists_ ? finished_digest(target_) : std::nullopt;
   // Beside a finished target this one is the old one, left by a kill during the exchange; of two of this plan the one
   // that was finished last is the new one.
-  std::error_code error;
   const bool is_newer =
-      fs::last_write_time(directory_ / kManifestName, error) > fs::last_write_time(target_ / kManifestName, error);
+      state_of(directory_ / kManifestName).modified_ns > state_of(target_ / kManifestName).modified_ns;
   if (digest && (staged_digest != plan_digest || (*digest == plan_digest && !is_newer))) {
     const Start start = claim_target(plan_digest);
     if (start == Start::kFinished) {
@@ -356,8 +355,7 @@ void Staging::check_outside(const fs::path& file) const {
 
 void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
   const fs::path place = place_of(output);
-  std::error_code error;
-  if (!fs::is_directory(place.parent_path(), error))
+  if (!fs::is_directory(status_of(place.parent_path())))
     refuse(ErrorCode::kUsage, output, "cannot be written: there is no such folder");
   for (const fs::path& input : inputs)
     if (const fs::path read = resolved(input); is_inside(place, read))

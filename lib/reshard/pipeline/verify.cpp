@@ -4,8 +4,8 @@
 
 #include <optional>
 #include <string>
-#include <system_error>
 
+#include "reshard/base/directory.hpp"
 #include "reshard/pipeline/finished_target.hpp"
 #include "reshard/pipeline/staging.hpp"
 
@@ -13,10 +13,10 @@ namespace reshard::pipeline {
 namespace {
 
 Manifest manifest_in(const fs::path& directory) {
-  std::error_code error;
-  if (!fs::exists(directory, error))
+  const fs::file_status status = status_of(directory);
+  if (!fs::exists(status))
     throw Error(Issue{ErrorCode::kMissing, directory.string(), "", "there is no such directory"});
-  if (!fs::is_directory(directory, error))
+  if (!fs::is_directory(status))
     throw Error(Issue{ErrorCode::kFormat, directory.string(), "", "is no directory: a finished target is one"});
   std::optional<Manifest> manifest = find_manifest(directory);
   if (!manifest)
