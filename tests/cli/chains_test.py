@@ -151,6 +151,11 @@ class DamagedTargets(Case):
             write_safetensors(source / "rank-00001.safetensors", rank_1)
             self.refuse(self.plan(self.PLAN), source, 4, code, words=("reshard.json", *words))
 
+    def test_a_file_that_is_not_there_is_told_with_what_it_holds(self):
+        source = self.damaged()
+        (source / "rank-00001.safetensors").unlink()
+        self.refuse(self.plan(self.PLAN), source, 4, "E_MISSING", words=("rank-00001.safetensors", "rank 1 of 2", "by the manifest holds 'n', 'w'"))
+
     def test_a_tensor_that_no_file_has(self):
         source = self.damaged()
         for rank in (0, 1):

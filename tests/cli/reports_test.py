@@ -298,6 +298,16 @@ class RunReport(Case):
         self.assertIn("notice: W_AXES", result.err)
         self.assertIn("tp=2", result.err)
 
+    def test_a_target_without_tensors_and_a_name_of_another_format(self):
+        source = self.full({"w": iota(4)})
+        empty = self.run_plan(self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": []}, "tensors": [{"match": "w", "drop": True}]}), source)
+        self.assert_exit(empty, 0)
+        self.assertRegex(empty.err, "warning: W_EMPTY: .*no tensor reaches the target: 1 of the source")
+        for target, warned in (({"files": "x{rank}.h5"}, True), ({"files": "x{rank}.h5", "format": "hdf5"}, False), ({"files": "x{rank}"}, False)):
+            result = self.run_plan(self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"], **target}, "tensors": [{"match": "w"}]}), source)
+            self.assert_exit(result, 0)
+            self.assertEqual("warning: W_FORMAT" in result.err, warned, result.err)
+
     def test_files_that_record_another_rank(self):
         rule = {"match": "w", "shard": {"0": "tp"}}
         halves = self.convert(self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"], "format": "hdf5"}, "tensors": [rule]}), self.full({"w": iota(4)}))

@@ -6,6 +6,7 @@
 #include "reshard/base/value.hpp"
 #include "reshard/plan/canonical.hpp"
 #include "reshard/planner/binding_cuts.hpp"
+#include "reshard/planner/binding_text.hpp"
 
 namespace reshard::pipeline {
 
@@ -34,6 +35,14 @@ planner::RecordedLayout ManifestLayouts::lay_out(const plan::Placement& placemen
   out.text = canonical_json(plan::placement_value(placement));
   out.axes.assign(axes.begin(), axes.end());
   return out;
+}
+
+std::string recorded_holdings(const Manifest& manifest, planner::Index rank) {
+  ManifestLayouts layouts(manifest);
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : manifest.tensors)
+    if (layouts[layouts.number_of(tensor)].layout.is_present(rank)) names.push_back(name);
+  return names.empty() ? "" : planner::name_list(names);
 }
 
 }  // namespace reshard::pipeline

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,5 +34,8 @@ class ManifestLayouts {
   std::map<std::pair<std::size_t, Shape>, std::size_t> numbers_;  // by placement and shape
   std::vector<planner::RecordedLayout> layouts_;
 };
+
+/// "'a', 'layers.*.w' (32 tensors)": what a rank holds. Errors: those of number_of.
+std::string recorded_holdings(const Manifest& manifest, planner::Index rank);
 
 }  // namespace reshard::pipeline

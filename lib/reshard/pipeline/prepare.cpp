@@ -11,6 +11,7 @@
 
 #include "reshard/base/crc64.hpp"
 #include "reshard/pipeline/inspect_reader.hpp"
+#include "reshard/pipeline/manifest_layouts.hpp"
 #include "reshard/pipeline/records.hpp"
 #include "reshard/pipeline/shared_files.hpp"
 #include "reshard/planner/binding_dtype.hpp"
@@ -280,11 +281,12 @@ BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const 
   if (report && !options.allow_report)
     throw Error(Issue{ErrorCode::kUsage, path.string(), "",
                       "is a JSON file, not a checkpoint; `reshard plan` alone takes a report of `reshard inspect`"});
-  Holdings holdings;  // a manifest may cut otherwise than rules that say nothing of the source
-  if (!loaded.manifest)
-    holdings = [&](planner::Index rank, const planner::SourceCatalog& others) {
-      return planner::holding_text(plan, rank, others);
-    };
+  const Holdings holdings = [&](planner::Index rank, const planner::SourceCatalog& others) {
+    // A manifest may cut otherwise than rules that say nothing of the source.
+    const std::string held =
+        loaded.manifest ? recorded_holdings(*loaded.manifest, rank) : planner::holding_text(plan, rank, others);
+    return held.empty() ? held : fmt::format("by the {} holds {}", loaded.manifest ? "manifest" : "plan", held);
+  };
   SourceCheckpoint source = report
                                 ? SourceCheckpoint::of_report(path, files, formats)
                                 : SourceCheckpoint::open(path, files, formats, options.allow_external, options.threads,
@@ -329,6 +331,20 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
   prepared->warnings = prepared->source.warnings();
   if (const std::optional<Warning> notice = axes_notice(prepared->source, prepared->plan.source.mesh))
     prepared->warnings.push_back(*notice);
+  if (prepared->bound.tensors.empty())
+    prepared->warnings.push_back(
+        {"W_EMPTY", prepared->plan.name, "",
+         fmt::format("no tensor reaches the target: {} of the source are left out", prepared->bound.dropped.size())});
+  if (const std::string& files = prepared->target.files_template; !files.ends_with(target_format->extension()))
+    for (const auto& other : formats.all())
+      if (files.ends_with(other->extension()))
+        prepared->warnings.push_back(
+            {"W_FORMAT", prepared->plan.name, "",
+             fmt::format(
+                 "'files' of the target is '{}', but what is written is {}, as the {}; say `format: {}`, or name "
+                 "the files *{}",
+                 files, target_format->name(), prepared->plan.target.format ? "plan says" : "source is", other->name(),
+                 target_format->extension())});
   if (target_format->name() == "hdf5")
     for (const auto& [key, value] : prepared->source.metadata())
       prepared->warnings.push_back({"W_METADATA", prepared->source.root().string(), "",

@@ -27,7 +27,8 @@ struct SourceLocation {
   const format::StoredTensor* tensor = nullptr;
 };
 
-/// What a rank would hold, told from what the others store; empty where that is not known.
+/// "by the plan holds 'w' (tensors[0])": what a rank would hold, told from what the others store; empty where that is
+/// not known.
 using Holdings = std::function<std::string(planner::Index rank, const planner::SourceCatalog& others)>;
 
 class SourceCheckpoint {

@@ -248,7 +248,7 @@ void SourceCheckpoint::refuse_missing(const plan::Side& side, const format::Read
       what += fmt::format("; it is that of rank {} of {} ({})", file.rank, side.mesh.size(),
                           coordinates_text(side, file.rank));
     const std::string held = holdings ? holdings(file.rank, catalog_) : "";
-    if (!held.empty()) what += fmt::format(", which by the plan holds {}", held);
+    if (!held.empty()) what += fmt::format(", which {}", held);
     issues.add(missing(root_ / names_[file.file], std::move(what)));
   }
   if (!beyond_.empty())

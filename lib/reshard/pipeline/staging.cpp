@@ -134,7 +134,9 @@ Staging::Lock::Lock(const fs::path& place, int operation)
     struct stat ours {};
     struct stat there {};
     if (::fstat(descriptor, &ours) != 0) io_error(directory, "stat", errno);
-    if (::lstat(directory.c_str(), &there) != 0 || ours.st_dev != there.st_dev || ours.st_ino != there.st_ino)
+    const bool is_there = ::lstat(directory.c_str(), &there) == 0;
+    if (!is_there && errno != ENOENT) io_error(directory, "stat", errno);
+    if (!is_there || ours.st_dev != there.st_dev || ours.st_ino != there.st_ino)
       refuse(ErrorCode::kExists, directory, "is in use by another run");
   } catch (...) {
     ::close(descriptor);
