@@ -6,7 +6,7 @@ import resource
 import shutil
 import signal
 
-FORMAT, IO, MEMORY = 4, 5, 7  # exit codes
+FORMAT, IO, MEMORY = 4, 5, 7  # exit codes; 4 also where a source has changed while it was read
 KILLED = None  # any exit code but 0: it is the launcher that ends the job
 
 
@@ -111,6 +111,6 @@ OUTSIDE = [
     Outside("SIGTERM of one process", signal_one(signal.SIGTERM), END), Outside("SIGTERM of all processes", signal_all(signal.SIGTERM), END),
     Outside("SIGTERM of the launcher", signal_launcher(signal.SIGTERM), KILLED, library_ends=True), Outside("SIGINT of one process", signal_one(signal.SIGINT), (128 + signal.SIGINT,)),
     Outside("staging directory vanishes", remove_staging, (IO,)), Outside("folder of the target vanishes", remove_disk, (IO,)),
-    Outside("source becomes shorter", shorten_source, (IO,)), Outside("disk full", fill_disk, (IO,), beforehand=True),
+    Outside("source becomes shorter", shorten_source, (IO, FORMAT)), Outside("disk full", fill_disk, (IO,), beforehand=True),
     Outside("file size limit", limit_file_size, (IO,), beforehand=True, most_processes=1),
 ]
