@@ -26,9 +26,10 @@ class Killed(Ended):
                     self.assertEqual(result.code, -signal.SIGKILL)
                     self.assertFalse(self.target.exists())
                     self.assertFalse((self.partial / "reshard.json").exists())
+                    told = sum(length for _, _, length, _ in self.extents())
                     report = self.assert_resumed(*options, np=np, expected=expected)
                     self.assertGreaterEqual(report["bytes_resumed"], share * 96 * MIB - 10 * MIB)
-                    self.assertLessEqual(report["bytes_resumed"], share * 96 * MIB + MIB)
+                    self.assertLessEqual(report["bytes_resumed"], told)
                     self.clear()
 
     def test_half_of_the_way_is_not_gone_twice(self):
