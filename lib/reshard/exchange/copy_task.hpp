@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "reshard/base/dtype.hpp"
+#include "reshard/exchange/host_device.hpp"
 #include "reshard/layout/copy_box.hpp"
 
 namespace reshard::exchange {
@@ -49,7 +50,11 @@ struct CopyTask {
   Dtype to = Dtype::kF32;
   std::int64_t first_tile = 0;  ///< set by number_tiles
 
-  std::int64_t elements() const;
+  RESHARD_HOST_DEVICE std::int64_t elements() const {
+    std::int64_t out = run_elements;
+    for (const CopyLevel& level : levels) out *= level.extent;
+    return out;
+  }
 };
 
 /// From the source side of a box to packed elements (row-major order of the box), or the other way round, as in
