@@ -68,9 +68,10 @@ void add_move(std::vector<CopyTask>& tasks, const layout::CopyBox& box, std::int
               std::optional<Conversion> conversion, std::int64_t source_at, std::int64_t target_at);
 /// `element_bytes` above: of the source. The target's is that of the conversion where there is one.
 
+/// One task.
 void add_zeros(std::vector<CopyTask>& tasks, std::int64_t target_at, std::int64_t bytes);
 
-/// The most tasks that one of the functions above makes of a box.
+/// The most tasks that add_pack, add_unpack or add_move makes of a box.
 std::int64_t most_tasks(const layout::CopyBox& box);
 
 /// Bytes, on the target side, that one block of threads works on.
