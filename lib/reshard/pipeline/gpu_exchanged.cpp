@@ -205,8 +205,7 @@ class GpuRound {
 }  // namespace
 
 planner::RoundBound gpu_round_bound(std::int64_t memory_bytes, std::int64_t device_memory_bytes) {
-  return {std::min(memory_bytes / exchange::kDeviceSlots, kRoundBytes), device_memory_bytes / exchange::kDeviceSlots,
-          exchange::kDeviceSlots};
+  return {std::min(memory_bytes, kRoundBytes * exchange::kDeviceSlots), device_memory_bytes, exchange::kDeviceSlots};
 }
 
 std::int64_t run_gpu_exchanged(const Job& job, const ExchangeCost& cost, const planner::Selection& tensors,

@@ -17,7 +17,7 @@
 
 namespace reshard::pipeline {
 
-/// The bound of each round in flight.
+/// The bound of the rounds in flight.
 planner::RoundBound gpu_round_bound(std::int64_t memory_bytes, std::int64_t device_memory_bytes);
 
 /// Moves the selected tensors. Collective, with GPUs that `Gpus::refusal` has nothing against; `cost` is of

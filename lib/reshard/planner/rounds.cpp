@@ -142,8 +142,8 @@ void Rounds::add_device_copies(const RoundTile& tile, std::vector<RoundMemory>& 
 
 bool Rounds::fits(const std::vector<RoundMemory>& held) const {
   return std::all_of(held.begin(), held.end(), [&](const RoundMemory& of_process) {
-    return of_process.host_bytes <= bound_.host_bytes &&
-           of_process.device_bytes <= bound_.device_bytes.value_or(of_process.device_bytes);
+    return of_process.host_bytes <= bound_.host_bytes / bound_.in_flight &&
+           (!bound_.device_bytes || of_process.device_bytes <= *bound_.device_bytes / bound_.in_flight);
   });
 }
 
@@ -165,14 +165,15 @@ void Rounds::refuse_bound() {
     }
   } while (wait_for_next());
   IssueList issues;
-  const auto check = [&](const char* option, std::int64_t given, std::int64_t needed) {
+  const auto check = [&](const char* option, std::int64_t given, std::int64_t of_round) {
+    const std::int64_t needed = of_round * bound_.in_flight;
     if (needed > given)
-      issues.add({ErrorCode::kMemory, "", "",
-                  fmt::format("{} {} is too small to make progress: at least {} bytes are needed", option,
-                              given * bound_.in_flight, needed * bound_.in_flight)});
+      issues.add(
+          {ErrorCode::kMemory, "", "",
+           fmt::format("{} {} is too small to make progress: at least {} bytes are needed", option, given, needed)});
   };
   check("--memory", bound_.host_bytes, least.host_bytes);
-  check("--device-memory", bound_.device_bytes.value_or(least.device_bytes), least.device_bytes);
+  if (bound_.device_bytes) check("--device-memory", *bound_.device_bytes, least.device_bytes);
   issues.throw_if_any(Exit::kMemory);
   internal_error("a round that fits its bound was refused");
 }

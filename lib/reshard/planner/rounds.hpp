@@ -44,12 +44,11 @@ constexpr std::int64_t device_buffer_bytes(std::int64_t bytes) {
 inline constexpr std::size_t kTaskDims = 5;
 inline constexpr std::int64_t kRoundTasks = std::int64_t{1} << 15;
 
-/// What a process may hold in a round.
+/// What a process may hold, in all rounds that are in flight at a time; each of them has an equal share.
 struct RoundBound {
   std::int64_t host_bytes = 0;
   /// Of GPU memory; nothing: bytes are exchanged from host memory.
   std::optional<std::int64_t> device_bytes = {};
-  /// So many rounds are held at a time, each within these bounds: for the message where they are too small.
   int in_flight = 1;
 
   friend bool operator==(const RoundBound&, const RoundBound&) = default;

@@ -251,12 +251,12 @@ TEST_CASE("bounds that are too small for a round between GPUs are each named, wi
     }
     return out;
   };
-  const std::string host = "--memory 1022 is too small to make progress: at least 1024 bytes are needed";
-  const std::string device = "--device-memory 2046 is too small to make progress: at least 2048 bytes are needed";
-  CHECK(refusals({511, 1023, 2}) == std::vector<std::string>{host, device});
-  CHECK(refusals({512, 1023, 2}) == std::vector<std::string>{device});
-  CHECK(refusals({511, 1024, 2}) == std::vector<std::string>{host});
-  CHECK(refusals({512, 1024, 2}).empty());
+  const std::string host = "--memory 1023 is too small to make progress: at least 1024 bytes are needed";
+  const std::string device = "--device-memory 2047 is too small to make progress: at least 2048 bytes are needed";
+  CHECK(refusals({1023, 2047, 2}) == std::vector<std::string>{host, device});
+  CHECK(refusals({1024, 2047, 2}) == std::vector<std::string>{device});
+  CHECK(refusals({1023, 2048, 2}) == std::vector<std::string>{host});
+  CHECK(refusals({1024, 2048, 2}).empty());
 }
 
 TEST_CASE("a round between GPUs has no more tasks than the tables hold, however small its boxes are") {
