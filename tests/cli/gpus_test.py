@@ -162,14 +162,14 @@ class Simulated(Case):
 
     def test_what_fails_ends_all_with_exit_code_6(self):
         expected = self.expected()
-        calls = ("cudaSetDevice:1", "cudaMallocHost:1", "cudaMalloc:2", "cudaMemcpyAsync:3", "ncclCommInitRankConfig:1", "ncclSend:3",
+        calls = ("cudaSetDevice:1", "cudaHostAlloc:1", "cudaMalloc:2", "cudaMemcpyAsync:3", "ncclCommInitRankConfig:1", "ncclSend:3",
                  "ncclGroupEnd:2", "cudaEventQuery:5", "ncclCommGetAsyncError:9", "cudaStreamWaitEvent:4", "launch_copies:3")
         for np in (1, 2):
             for call in calls:
                 with self.subTest(np=np, call=call):
                     result = self.simulated("--memory", "2MiB", np=np, SIMULATED_GPU_FAIL=f"{call}:{np - 1}")
-                    self.assertIn(result.code, {7} if "Malloc" in call else support.exits_of_aborted_job(6), str(result))
-                    self.assert_error_lines(result, "E_MEMORY" if "Malloc" in call else "(E_DEVICE|E_TRANSPORT)")
+                    self.assertIn(result.code, {7} if "lloc" in call else support.exits_of_aborted_job(6), str(result))
+                    self.assert_error_lines(result, "E_MEMORY" if "lloc" in call else "(E_DEVICE|E_TRANSPORT)")
                     self.assertLess(result.seconds, 15)
                     self.assertFalse(self.target.exists())
                     self.assertFalse((self.target.parent / (self.target.name + ".partial") / "reshard.json").exists())

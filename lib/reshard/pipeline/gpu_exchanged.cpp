@@ -93,15 +93,9 @@ class GpuRound {
 
   void read() {
     share_.read();
-    // What the GPU will convert is digested here as it has to come out.
     parallel_for(job_.threads, share_.read_copies.size(), [&](std::size_t i) {
       const auto [t, c] = share_.read_copies[i];
-      if (!share_.work(t).converts()) return;
-      const layout::CopyBox& box = share_.box(t, c);
-      if (box.canonical) job_.ledger.add_source_tensor(share_.tile(t).id.tensor, share_.reg(t, c));
-      share_.reg(t, c) =
-          exchange::converted_register(box, Side::kSource, share_.bound(t).source_dtype, share_.bound(t).target_dtype,
-                                       share_.source_of(t, box), share_.work(t).tiling->tensor_elements());
+      if (share_.work(t).converts()) expect_converted(t, c);
     });
   }
 
@@ -156,6 +150,21 @@ class GpuRound {
       begins.push_back(places.take(bytes[peer]));
       if (bytes[peer] > 0) messages.push_back({static_cast<ProcessRank>(peer), begins.back(), bytes[peer]});
     }
+  }
+
+  /// What the GPU will convert is digested here as it has to come out. Between that and the digest of what was read the
+  /// buffer was the host's alone: it is looked at again.
+  void expect_converted(std::size_t t, std::size_t c) {
+    const layout::CopyBox& box = share_.box(t, c);
+    const planner::Index elements = share_.work(t).tiling->tensor_elements();
+    const std::size_t tensor = share_.tile(t).id.tensor;
+    const std::uint64_t as_read = share_.reg(t, c);
+    share_.reg(t, c) = exchange::converted_register(box, Side::kSource, share_.bound(t).source_dtype,
+                                                    share_.bound(t).target_dtype, share_.source_of(t, box), elements);
+    check_before_conversion(job_, tensor, as_read,
+                            exchange::box_register(box, Side::kSource, share_.work(t).source_element_bytes,
+                                                   share_.source_of(t, box), elements));
+    if (box.canonical) job_.ledger.add_source_tensor(tensor, as_read);
   }
 
   std::optional<Conversion> conversion(std::size_t t) const {
