@@ -46,6 +46,7 @@ class Found(unittest.TestCase):
                              ("lib/reshard/pipeline/a.cpp", "hdf5.h"), ("lib/reshard/base/a.cpp", "yaml-cpp/yaml.h"),
                              ("lib/reshard/layout/a.cpp", "re2/re2.h"), ("lib/reshard/plan/a.cpp", "isa-l/crc64.h"),
                              ("lib/reshard/exchange/mpi/a.cpp", "cuda_runtime.h"), ("lib/reshard/exchange/cuda/a.cpp", "nccl.h"),
+                             ("lib/reshard/exchange/a.cu", "cuda_runtime_api.h"), ("lib/reshard/exchange/cuda/a.cu", "nccl.h"),
                              ("lib/reshard/report/a.cpp", "CLI/CLI.hpp"), ("lib/reshard/base/a.hpp", "fmt/format.h"),
                              ("apps/reshard/a.cpp", "boost/mpi.hpp"), ("lib/reshard/base/a.cpp", "doctest/doctest.h")):
             with self.subTest(header=header):
@@ -53,7 +54,9 @@ class Found(unittest.TestCase):
 
     def test_third_party_types_in_headers(self):
         for path, text in (("lib/reshard/base/json.hpp", "nlohmann::json parse();"), ("lib/reshard/base/a.hpp", "RE2 pattern;"),
-                           ("lib/reshard/pipeline/a.hpp", "MPI_Comm comm;"), ("lib/reshard/format/a.hpp", "hid_t file;")):
+                           ("lib/reshard/pipeline/a.hpp", "MPI_Comm comm;"), ("lib/reshard/format/a.hpp", "hid_t file;"),
+                           ("lib/reshard/exchange/device.hpp", "cudaStream_t stream;"), ("lib/reshard/exchange/a.cuh", "__global__ void f();"),
+                           ("lib/reshard/exchange/cuda/a.hpp", "ncclComm_t comm;")):
             with self.subTest(path=path):
                 self.assert_one(path, text + "\n", 1)
 
@@ -71,6 +74,9 @@ class LeftAlone(unittest.TestCase):
             "lib/reshard/base/json.cpp": "#include <nlohmann/json.hpp>\n#include <fmt/format.h>\n#include <sys/stat.h>\n",
             "lib/reshard/planner/bind.cpp": '#include "reshard/layout/cut.hpp"\n#include "reshard/plan/plan.hpp"\n',
             "lib/reshard/exchange/mpi/communicator.cpp": "#include <mpi.h>\n",
+            "lib/reshard/exchange/cuda/copy.cu": '#include <cuda_runtime_api.h>\n#include "reshard/exchange/cuda/copy.hpp"\n',
+            "lib/reshard/exchange/cuda/copy.hpp": "#include <cuda_runtime_api.h>\ncudaError_t launch(cudaStream_t stream);\n",
+            "lib/reshard/exchange/nccl/device.hpp": "#include <cuda_runtime_api.h>\n#include <nccl.h>\nncclComm_t comm;\ncudaEvent_t e;\n",
             "lib/reshard/format/hdf5/handle.hpp": "#include <hdf5.h>\nhid_t id;\n",
             "apps/reshard/main.cpp": '#include <mpi.h>\n#include <CLI/CLI.hpp>\n#include "commands.hpp"\nauto x = std::getenv("A");\n',
         })
