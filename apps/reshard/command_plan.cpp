@@ -3,7 +3,7 @@
 #include "command.hpp"
 #include "reshard/pipeline/plan_summary.hpp"
 #include "reshard/pipeline/staging.hpp"
-#include "reshard/report/error_report.hpp"
+#include "reshard/report/check_report.hpp"
 #include "reshard/report/plan_report.hpp"
 
 namespace reshard::app {
@@ -66,7 +66,7 @@ class PlanCommand : public Command {
     const pipeline::Formats formats = known_formats();
     if (check_) {
       print_result(common, common.report == Report::kJson
-                               ? report::no_errors_json()
+                               ? report::check_json()
                                : fmt::format("{}: the plan is well formed\n", planning_.plan_file));
       return;
     }
