@@ -103,6 +103,7 @@ pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const 
   out.plan.allow_missing = planning.allow_missing;
   if (!planning.target_format.empty()) out.plan.target_format = planning.target_format;
   if (!planning.source.empty()) out.source = planning.source;
+  if (!common.output.empty()) out.output = common.output;
   const auto transport = transports.find(planning.transport);
   if (transport == transports.end())
     throw Error(Issue{ErrorCode::kDevice, "", "",

@@ -21,9 +21,8 @@ struct RunOptions {
   StagingOptions staging;
   bool copy_side_files = false;
   bool check_replicas = false;
-  bool verify = false;             ///< reads the files again before they are published
-  std::optional<fs::path> output;  ///< where the report will go: not into source or target
-  std::string tool;                ///< "reshard 0.1.0", for the manifest
+  bool verify = false;  ///< reads the files again before they are published
+  std::string tool;     ///< "reshard 0.1.0", for the manifest
   Hooks* hooks = nullptr;
   const volatile std::sig_atomic_t* interrupted = nullptr;
   std::atomic<std::int64_t>* progress_bytes = nullptr;
