@@ -126,12 +126,14 @@ void check_numbers(const plan::ParallelPlan& plan, const std::vector<Identity>& 
     if (identity.rule != kNoRule) of_rule[identity.rule].push_back(&identity);
   }
   std::size_t lookups = 0;
-  for (const plan::Rule& rule : plan.rules)
+  for (const plan::Rule& rule : plan.rules) {
+    if (issues.has(rule.number)) continue;
     for (const plan::OwnerRule* owner : counting_owners(rule)) {
       NumberCheck check(rule, *owner, known, lookups);
       for (const Identity* identity : of_rule[rule.number]) check.add(*identity);
       check.report(issues);
     }
+  }
 }
 
 const std::string& MissingLayers::text(std::size_t rule) {

@@ -17,7 +17,8 @@ namespace reshard::planner {
 
 /// Adds kMissing for every number below `count` that a group lacks, of both sides' owners. Not missing are a number
 /// that the rule's pattern does not match, a tensor that is there under another rule (`others`: names of the source
-/// that are no identities), and a member of a group of tensors that may be absent. At most 2^17 names are looked up.
+/// that are no identities), and a member of a group of tensors that may be absent. Rules that have issues already are
+/// passed over: not all of their tensors have numbers. At most 2^17 names are looked up.
 void check_numbers(const plan::ParallelPlan& plan, const std::vector<Identity>& identities,
                    const std::vector<std::string>& others, FoldedIssues& issues);
 
