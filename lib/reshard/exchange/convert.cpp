@@ -7,26 +7,20 @@
 namespace reshard::exchange {
 namespace {
 
-template <typename Word, int kExponent, int kMantissa>
-struct Binary {
-  using word = Word;
-  static constexpr int exponent = kExponent;
-  static constexpr int mantissa = kMantissa;
-};
-using F64 = Binary<std::uint64_t, 11, 52>;
-using F32 = Binary<std::uint32_t, 8, 23>;
-using F16 = Binary<std::uint16_t, 5, 10>;
-using Bf16 = Binary<std::uint16_t, 8, 7>;
+using binary::Bf16;
+using binary::F16;
+using binary::F32;
+using binary::F64;
 
 template <typename From, typename To>
 void convert_all(std::span<const std::byte> in, std::span<std::byte> out) {
-  using In = typename From::word;
-  using Out = typename To::word;
+  using In = typename From::Word;
+  using Out = typename To::Word;
   const std::size_t count = out.size() / sizeof(Out);
   for (std::size_t i = 0; i < count; ++i) {
     In from;
     std::memcpy(&from, in.data() + i * sizeof(In), sizeof(In));
-    const auto to = static_cast<Out>(convert_bits<From::exponent, From::mantissa, To::exponent, To::mantissa>(from));
+    const Out to = convert_value<From, To>(from);
     std::memcpy(out.data() + i * sizeof(Out), &to, sizeof(Out));
   }
 }

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "reshard/base/dtype.hpp"
+#include "reshard/exchange/host_device.hpp"
 
 namespace reshard::exchange {
 
@@ -17,7 +18,7 @@ void convert(Dtype from, std::span<const std::byte> in, Dtype to, std::span<std:
 /// One value between IEEE-like binary formats given by their widths: the arithmetic behind `convert`, shared with
 /// device code. `bits` holds a value with `from_exponent` exponent and `from_mantissa` mantissa bits.
 template <int kFromExponent, int kFromMantissa, int kToExponent, int kToMantissa>
-constexpr std::uint64_t convert_bits(std::uint64_t bits) {
+RESHARD_HOST_DEVICE constexpr std::uint64_t convert_bits(std::uint64_t bits) {
   constexpr std::uint64_t one = 1;
   constexpr std::uint64_t from_exponent_mask = (one << kFromExponent) - 1;
   constexpr std::uint64_t to_exponent_mask = (one << kToExponent) - 1;
@@ -77,6 +78,27 @@ constexpr std::uint64_t convert_bits(std::uint64_t bits) {
   const std::uint64_t out = (biased << kToMantissa) + rounded;
   if (out >= to_exponent_mask << kToMantissa) return sign | to_exponent_mask << kToMantissa;
   return sign | out;
+}
+
+/// The dtypes between which `convert` converts.
+namespace binary {
+
+template <typename W, int kExponent, int kMantissa>
+struct Binary {
+  using Word = W;
+  static constexpr int exponent = kExponent;
+  static constexpr int mantissa = kMantissa;
+};
+using F64 = Binary<std::uint64_t, 11, 52>;
+using F32 = Binary<std::uint32_t, 8, 23>;
+using F16 = Binary<std::uint16_t, 5, 10>;
+using Bf16 = Binary<std::uint16_t, 8, 7>;
+
+}  // namespace binary
+
+template <typename From, typename To>
+RESHARD_HOST_DEVICE constexpr typename To::Word convert_value(typename From::Word bits) {
+  return static_cast<typename To::Word>(convert_bits<From::exponent, From::mantissa, To::exponent, To::mantissa>(bits));
 }
 
 }  // namespace reshard::exchange

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reshard/exchange/communicator.hpp"
+#include "reshard/exchange/device.hpp"
 #include "reshard/pipeline/hooks.hpp"
 #include "reshard/pipeline/ledger.hpp"
 #include "reshard/pipeline/prepare.hpp"
@@ -21,8 +22,9 @@ struct RunOptions {
   StagingOptions staging;
   bool copy_side_files = false;
   bool check_replicas = false;
-  bool verify = false;  ///< reads the files again before they are published
-  std::string tool;     ///< "reshard 0.1.0", for the manifest
+  bool verify = false;             ///< reads the files again before they are published
+  std::string tool;                ///< "reshard 0.1.0", for the manifest
+  exchange::Gpus* gpus = nullptr;  ///< nothing: this build has no GPU transport
   Hooks* hooks = nullptr;
   const volatile std::sig_atomic_t* interrupted = nullptr;
   std::atomic<std::int64_t>* progress_bytes = nullptr;
