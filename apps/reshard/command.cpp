@@ -118,6 +118,7 @@ pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const 
   out.plan.allow_missing = planning.allow_missing;
   if (!planning.target_format.empty()) out.plan.target_format = planning.target_format;
   if (!planning.source.empty()) out.source = planning.source;
+  if (!common.output.empty()) out.output = common.output;
   out.transport = transports.at(planning.transport);
   out.memory_bytes = size_of("--memory", planning.memory);
   out.device_memory_bytes = size_of("--device-memory", planning.device_memory);

@@ -2,8 +2,7 @@
 
 #include "command.hpp"
 #include "reshard/pipeline/plan_summary.hpp"
-#include "reshard/pipeline/staging.hpp"
-#include "reshard/report/error_report.hpp"
+#include "reshard/report/check_report.hpp"
 #include "reshard/report/plan_report.hpp"
 
 namespace reshard::app {
@@ -59,14 +58,11 @@ class PlanCommand : public Command {
     }
     listing.rank = rank_;
     list_for_report(listing);
-    if (!common.output.empty()) pipeline::check_output(common.output, pipeline::inputs_of(options));
     pipeline::LoadedPlan loaded = pipeline::load_plan(options);
-    if (!common.output.empty() && !check_)
-      pipeline::check_output(common.output, {pipeline::source_path(loaded.plan, options)});
     const pipeline::Formats formats = known_formats();
     if (check_) {
       print_result(common, common.report == Report::kJson
-                               ? report::no_errors_json()
+                               ? report::check_json()
                                : fmt::format("{}: the plan is well formed\n", planning_.plan_file));
       return;
     }

@@ -51,7 +51,6 @@ class RunCommand : public Command {
     options.prepare.threads = threads_ > 0 ? threads_ : default_threads(mpi.local_processes());
     if (!planning_.target.empty()) options.target = planning_.target;
     options.staging = staging_;
-    if (!common.output.empty()) options.output = common.output;
     options.copy_side_files = copy_side_files_;
     options.check_replicas = check_replicas_;
     options.verify = verify_;

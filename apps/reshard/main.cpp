@@ -18,6 +18,7 @@
 #include "command.hpp"
 #include "gpus.hpp"
 #include "mpi_environment.hpp"
+#include "report_file.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/format/hdf5/hdf5.hpp"
 #include "reshard/report/error_report.hpp"
@@ -46,10 +47,11 @@ void report_error(const CommonOptions& options, const Error& error) {
   for (const Issue& issue : error.issues()) say(to_line(issue));
   if (options.report != Report::kJson) return;
   // An error about the place of the result is not written there, nor one that may have come before the place was
-  // checked.
+  // checked: a plan that cannot be read does not tell which files are its source.
   CommonOptions place = options;
   for (const Issue& issue : error.issues())
     if (issue.code == ErrorCode::kUsage || issue.where == options.output) place.output.clear();
+  if (!may_take_error(place.output)) place.output.clear();
   try {
     print_result(place, report::error_json(error));
   } catch (const Error& second) {

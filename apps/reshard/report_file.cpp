@@ -5,6 +5,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
 
 #include "reshard/base/file.hpp"
 
@@ -38,6 +42,21 @@ void write_report(const std::string& path, std::string_view text) {
   struct stat status {};
   if (::fstat(file.number(), &status) != 0) io_error(path, "stat", errno);
   if (S_ISREG(status.st_mode) && ::fsync(file.number()) != 0) io_error(path, "flush to disk", errno);
+}
+
+bool may_take_error(const std::string& path) {
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown)) return true;
+  std::ifstream file(path, std::ios::binary);
+  std::string begin(40, '\0');
+  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(file.gcount()));
+  if (begin.empty()) return file.is_open();
+  // As reports begin. A manifest and a report of `inspect` begin alike, and may be inputs.
+  constexpr std::string_view kBegin = "{\n \"schema\": \"reshard.";
+  if (!begin.starts_with(kBegin)) return false;
+  const std::string_view kind = std::string_view(begin).substr(kBegin.size());
+  return !kind.starts_with("manifest") && !kind.starts_with("inspect");
 }
 
 }  // namespace reshard::app

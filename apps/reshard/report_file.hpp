@@ -10,4 +10,8 @@ namespace reshard::app {
 /// flushed to disk. Errors: kIo.
 void write_report(const std::string& path, std::string_view text);
 
+/// Whether the report of an error may go there, which may come before all inputs are known: not over a regular file
+/// that is neither empty nor a report of reshard. False, too, for a file that cannot be read.
+bool may_take_error(const std::string& path);
+
 }  // namespace reshard::app

@@ -49,6 +49,32 @@ class Experts(Meshes):
         target = self.convert_everywhere(self.mesh_plan([], ["ep=2"], rule), self.full({"experts.down_proj": w}))
         self.assert_files(target, [{"experts.down_proj": half} for half in even(w, 0, 2)])
 
+    def test_an_expert_that_no_file_has(self):
+        """A gap among the experts of a layer is refused from files, from a report of them and from a manifest; a layer without experts has none."""
+        experts = {f"layers.{layer}.experts.{i}.{part}": iota(2, first=i) for layer in (1, 3) for i in range(4) for part in ("w1", "w2")}
+        norms = {f"layers.{layer}.norm": iota(2) for layer in range(4)}
+        rules = [{"match": "layers.*.experts.*.*", "owner": {"ep": "$2/4", "pp": "$1/4"}}, {"match": "layers.*.norm"}]
+        plan = self.mesh_plan([], ["pp=2", "ep=2"], *rules)
+        self.convert(plan, self.full({**experts, **norms}, "whole"))
+        words = ("'layers.3.experts.2.w1'", "no rank stores it", "'ep'", "$2 from 0 to 3", "lack 2;", "and 1 more tensors")
+        source = self.full({**{name: value for name, value in experts.items() if not name.startswith("layers.3.experts.2.")}, **norms})
+        self.refuse(plan, source, 4, "E_MISSING", words=words)
+        report = self.dir / "inspect.json"
+        self.assert_exit(self.reshard("inspect", source, "--report", "json", "--output", report), 0)
+        result = self.reshard("plan", plan, "--source", report)
+        self.assert_exit(result, 4)
+        self.assert_error_lines(result, "E_MISSING")
+        self.assertIn("'layers.3.experts.2.w1'", result.err)
+        dropping = self.mesh_plan([], ["tp=2"], {"match": "layers.3.experts.2.*", "drop": True}, {"match": "**"})
+        with_manifest = self.convert(dropping, self.dir / "whole")
+        self.refuse(self.plan({"reshard": 1, "target": {"axes": ["pp=2", "ep=2"]}, "tensors": [
+            {"match": "layers.*.experts.*.*", "target": {"owner": {"ep": "$2/4", "pp": "$1/4"}}}, {"match": "layers.*.norm"}]}), with_manifest, 4, "E_MISSING", words=words)
+
+    def test_a_count_of_more_experts_than_there_are(self):
+        source = self.full({f"experts.{i}.w": iota(2, first=i) for i in range(4)})
+        self.refuse(self.mesh_plan([], ["ep=2"], {"match": "experts.*.w", "owner": {"ep": "$1/8"}}), source, 4, "E_MISSING",
+                    words=("'experts.4.w'", "from 0 to 7", "lack 4 to 7", "correct the count"), options=("--allow-missing",))
+
 
 class Stages(Meshes):
     def test_PPL_1(self):

@@ -178,6 +178,24 @@ class Indexes(Case):
         self.assertIn("W_INDEX", result.out + result.err)
         self.assert_full(self.target, {"w": iota(2)})
 
+    def test_a_part_of_the_set_that_the_index_does_not_list(self):
+        parts = {f"model-0000{n}-of-00003.safetensors": {name: iota(2)} for n, name in ((1, "w"), (2, "v"), (3, "u"))}
+        source = self.hub(parts, weight_map={"w": "model-00001-of-00003.safetensors", "v": "model-00002-of-00003.safetensors"}, total_size=16)
+        (source / "other-00003-of-00003.safetensors").write_bytes(b"")
+        plan = self.tp_plan(0, 1, ("*", None))
+        for content in (None, b"no safetensors file"):
+            if content:
+                (source / "model-00003-of-00003.safetensors").write_bytes(content)
+            result = self.run_plan(plan, source)
+            self.assert_exit(result, 0)
+            self.assertRegex(result.err, "warning: W_UNLISTED: .*model-00003-of-00003.safetensors: is by its name a part of the set, but model.safetensors.index.json lists nothing in it")
+            self.assertEqual("with 1 tensors" in result.err, content is None, result.err)
+            self.assert_full(self.target, {"w": iota(2), "v": iota(2)})
+            report = self.reshard("plan", plan, "--source", source, "--report", "json").json()
+            self.assertEqual([warning["code"] for warning in report["warnings"]], ["W_UNLISTED"])
+        (source / "model-00003-of-00003.safetensors").unlink()
+        self.assertEqual(self.run_plan(plan, source).err, "")
+
     def test_BI_12_rows_that_are_no_whole_heads(self):
         source = self.full({"q_proj.weight": iota(400, 4)})
         (source / "config.json").write_text(json.dumps({"num_attention_heads": 6, "head_dim": 64}))

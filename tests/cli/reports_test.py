@@ -286,6 +286,8 @@ class RunReport(Case):
         self.assertNotIn("W_", usual.out)
         self.assertEqual(quiet.err, "")
         self.assertIn("plan.json: 1 rules", verbose.err)
+        told = {(warning["where"], warning["message"].split(" cuts")[0]): warning for warning in self.reshard("plan", plan, "--source", source, "--report", "json").json()["warnings"]}
+        self.assertEqual({said: warning.get("notice") for (_, said), warning in told.items()}, {"target axis 'dp' of size 2": True, "target axis 'pp' of size 2": None})
         self.assertGreater(len(verbose.err.splitlines()), len(usual.err.splitlines()) + 3)
 
     def test_files_that_record_another_mesh(self):

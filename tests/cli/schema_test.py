@@ -19,7 +19,7 @@ class Documents(Case):
         self.assertTrue(schemas.problems(name, document), f"{name} takes {json.dumps(document)[:400]}")
 
     def test_the_schemas_are_schemas(self):
-        self.assertEqual(len(list(schemas.FOLDER.glob("*.schema.json"))), 8)
+        self.assertEqual(len(list(schemas.FOLDER.glob("*.schema.json"))), 9)
         for path in schemas.FOLDER.glob("*.schema.json"):
             schemas.jsonschema.Draft7Validator.check_schema(json.loads(path.read_text()))
 
@@ -102,7 +102,9 @@ class Documents(Case):
         self.assert_valid("report-verify", self.json_of("verify", target))
         self.assert_valid("report-compare", self.json_of("compare", target, target))
         self.assert_valid("report-error", self.json_of("verify", source, code=4))
-        self.assert_valid("report-error", self.json_of("plan", plan, "--check"))
+        self.assert_valid("report-check", self.json_of("plan", plan, "--check"))
+        wrong = self.plan({"reshard": 1, "tensors": [{"match": "w", "shard": {"0": "nowhere"}}]})
+        self.assert_valid("report-error", self.json_of("plan", wrong, "--check", code=3))
         return target
 
     def test_reports_and_manifest(self):

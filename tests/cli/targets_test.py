@@ -1,5 +1,6 @@
 """The target directory: what may be there, what is replaced, what stays after a failure, resuming."""
 
+import json
 import shutil
 import signal
 
@@ -80,6 +81,34 @@ class Places(Case):
                     self.assertEqual(snapshot(self.dir), before)
         self.assert_usage(self.reshard("plan", self.two, "--memory", "much", "--report", "json", "--output", self.two), "E_USAGE", "much")
         self.assertEqual(snapshot(self.dir), before)
+
+    def test_the_report_of_an_error_of_a_plan_that_names_its_source_replaces_nothing(self):
+        weights = self.source / "model.safetensors"
+        side = f"source: {{path: {self.source}}}"
+        wrong, cut_off = self.plan(f"reshard: 1\n{side}\ntarget: {{}}\ntensors: 3\n", "wrong.yaml"), self.plan(f"reshard: 1\n{side}\ntensors: [\n", "cut-off.yaml")
+        before = snapshot(self.dir)
+        for command in (("plan",), ("plan", "--check"), ("run", "--target", self.dir / "target")):
+            for output in (weights, self.source / "new.json"):
+                with self.subTest(command=command, output=output):
+                    self.assert_usage(self.reshard(*command, wrong, "--report", "json", "--output", output), "E_USAGE", output)
+            result = self.reshard(*command, cut_off, "--report", "json", "--output", weights)  # which is the source is not known
+            self.assert_refused(result, 3, "E_SYNTAX")
+            self.assertEqual(result.json()["schema"], "reshard.error")
+            self.assertEqual(snapshot(self.dir), before)
+
+    def test_the_report_of_an_error_replaces_a_report(self):
+        cut_off, output = self.plan("reshard: 1\ntensors: [\n", "cut-off.yaml"), self.dir / "report.json"
+        output.write_text("")
+        for _ in range(2):
+            result = self.reshard("plan", cut_off, "--report", "json", "--output", output)
+            self.assert_refused(result, 3, "E_SYNTAX")
+            self.assertEqual((result.out, json.loads(output.read_text())["schema"]), ("", "reshard.error"))
+            self.assert_exit(self.reshard("plan", self.two, "--source", self.source, "--report", "json", "--output", output), 0)
+            self.assertEqual(json.loads(output.read_text())["schema"], "reshard.plan")
+        for kept in ("notes", self.reshard("inspect", self.source, "--report", "json").out):
+            output.write_text(kept)
+            self.assertIn("reshard.error", self.reshard("plan", cut_off, "--report", "json", "--output", output).out)
+            self.assertEqual(output.read_text(), kept)
 
     def test_a_link_leads_a_report_into_no_checkpoint(self):
         target = self.dir / "target"

@@ -137,7 +137,7 @@ class Help(Case):
         self.assertIn("well formed", result.out)
         result = self.reshard("plan", good, "--check", "--report", "json")
         self.assert_exit(result, 0)
-        self.assertEqual(result.json(), {"schema": "reshard.error", "version": 1, "errors": []})
+        self.assertEqual(result.json(), {"schema": "reshard.check", "version": 1, "errors": [], "warnings": []})
         result = self.reshard("plan", good)
         self.assert_refused(result, 2, "E_USAGE", words=("--source", "--check"))
         result = self.reshard("plan", self.tp_plan(2, 4, ("w", {"0": "tpp"}), ("v", {"0": {"axes": "tp", "units": 2}})), "--check")
@@ -188,7 +188,9 @@ class Completion(Case):
         self.assert_exit(execute(["cmake", "--install", build, "--prefix", self.dir / "usr"]), 0)
         self.assertEqual((self.dir / "usr/share/bash-completion/completions/reshard").read_bytes(), (COMPLETION / "reshard.bash").read_bytes())
         self.assertEqual((self.dir / "usr/share/zsh/site-functions/_reshard").read_bytes(), (COMPLETION / "_reshard").read_bytes())
-        self.assertTrue(os.access(self.dir / "usr/bin/reshard", os.X_OK))
+        installed = execute([self.dir / "usr/bin/reshard", "--version"])
+        self.assert_exit(installed, 0)
+        self.assertEqual(installed.out, self.reshard("--version").out)
 
     def test_choices_are_those_of_the_help(self):
         result = self.reshard("plan", "--help")
@@ -248,7 +250,7 @@ class Examples(Case):
         for run in runs:  # as the runner does: bash -e
             self.assert_exit(execute(["bash", "-eo", "pipefail", "-c", run], cwd=self.dir, env=env), 0)
         self.assert_files(self.dir / "target", [{"w": part} for part in even(iota(8, 2), 0, 4)])
-        self.assertEqual(self.reports("check.json", "plan.json", "run.json", "verify.json"), ["reshard.error", "reshard.plan", "reshard.run", "reshard.verify"])
+        self.assertEqual(self.reports("check.json", "plan.json", "run.json", "verify.json"), ["reshard.check", "reshard.plan", "reshard.run", "reshard.verify"])
         self.assertIn("<!DOCTYPE html>", (self.dir / "reports" / "plan.html").read_text())
         (source / "rank-00001.safetensors").unlink()
         self.assert_exit(execute(["bash", "-eo", "pipefail", "-c", runs[1]], cwd=self.dir, env=env), 4)

@@ -3,16 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <map>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "reshard/base/checked.hpp"
 #include "reshard/base/error.hpp"
+#include "reshard/layout/candidate_lengths.hpp"
+#include "reshard/layout/padding_text.hpp"
 #include "reshard/layout/sequence.hpp"
 #include "reshard/layout/tensor_layout.hpp"
 
@@ -20,161 +20,7 @@ namespace reshard::layout {
 namespace {
 
 constexpr Index kMaxProbeWork = Index{1} << 22;  // coordinates looked at while searching for lengths that fit
-constexpr std::size_t kMaxProgressions = 64;     // beyond them, candidates are all lengths between their ends
 constexpr std::size_t kNamedRanks = 8;           // stored lengths written into a message
-
-// first, first + step, ..., last: lengths that may fit.
-struct Progression {
-  Index first = 0;
-  Index last = 0;
-  Index step = 1;
-
-  friend auto operator<=>(const Progression&, const Progression&) = default;
-};
-
-using Candidates = std::optional<std::vector<Progression>>;  // nothing: any length
-
-bool holds(const std::vector<Progression>& set, Index x) {
-  return std::any_of(set.begin(), set.end(),
-                     [&](const Progression& p) { return p.first <= x && x <= p.last && (x - p.first) % p.step == 0; });
-}
-
-Progression hull(const std::vector<Progression>& set) {
-  Progression out{set.front().first, set.front().last, 1};
-  for (const Progression& p : set) {
-    out.first = std::min(out.first, p.first);
-    out.last = std::max(out.last, p.last);
-  }
-  return out;
-}
-
-// The same set without repetitions, or all between its ends where it is too many pieces.
-std::vector<Progression> simplified(std::vector<Progression> set) {
-  std::sort(set.begin(), set.end());
-  set.erase(std::unique(set.begin(), set.end()), set.end());
-  if (set.size() > kMaxProgressions) return {hull(set)};
-  return set;
-}
-
-// A superset of what both hold: the shorter of two progressions that overlap, cut to the overlap. The lengths that come
-// out are probed one by one later, so that a few too many do no harm.
-std::vector<Progression> intersect(const std::vector<Progression>& a, const std::vector<Progression>& b) {
-  std::vector<Progression> out;
-  for (const Progression& p : a)
-    for (const Progression& q : b) {
-      const Progression& coarse = p.step >= q.step ? p : q;
-      const Progression& fine = p.step >= q.step ? q : p;
-      const Index skipped = std::max(ceil_div(std::max(fine.first - coarse.first, Index{0}), coarse.step), Index{0});
-      const Index first = coarse.first + skipped * coarse.step;
-      const Index limit = std::min(coarse.last, fine.last);
-      if (first > limit) continue;
-      out.push_back({first, first + (limit - first) / coarse.step * coarse.step, coarse.step});
-    }
-  return simplified(std::move(out));
-}
-
-// Works from the stored lengths of the innermost level outwards to the lengths of the line that a dim starts as.
-class CandidateFinder {
- public:
-  CandidateFinder(const DimCut& cut, std::span<const Index> by_tuple) : cut_(cut), by_tuple_(by_tuple) {}
-
-  // Set while searching: some padding leaves no element, or a coordinate without a shard leaves the length open.
-  bool padding_exceeds = false;
-  bool open = false;
-
-  Candidates find() {
-    std::size_t next = 0;
-    Candidates total = line_before(0, next);
-    if (!total || !cut_.pad_total) return total;
-    const Index align = checked_mul(*cut_.pad_total, cut_.levels.empty() ? 1 : cut_.levels.front().axis_size);
-    for (Progression& p : *total) p = {std::max(p.first - align + 1, Index{0}), p.last, 1};
-    return total;
-  }
-
- private:
-  // Lengths of the line before level `i` takes its part; `next` is the first tuple behind it, row-major.
-  Candidates line_before(std::size_t i, std::size_t& next) {
-    if (i == cut_.levels.size()) {
-      const Index stored = by_tuple_[next++];
-      if (stored == kAbsent) return std::nullopt;
-      return std::vector<Progression>{{stored, stored, 1}};
-    }
-    const Level& level = cut_.levels[i];
-    std::vector<Candidates> parts;
-    for (Index c = 0; c < level.axis_size; ++c) parts.push_back(line_before(i + 1, next));
-    if (level.axis_size == 1) return parts.front();
-    if (!level.segments.empty()) {
-      Index sum = 0;
-      for (const Segment& segment : level.segments) sum = checked_add(sum, segment.size);
-      return std::vector<Progression>{{sum, sum, 1}};
-    }
-    if (level.packed) {
-      const Index total = physical_total(*level.packed);
-      return std::vector<Progression>{{total, total, 1}};
-    }
-    Candidates same;  // lengths that every part may have
-    for (const Candidates& part : parts)
-      if (part) same = same ? intersect(*same, *part) : *part;
-    if (level.split != Split::kEven) return uneven(level, parts, same);
-    if (!same) {
-      open = true;
-      return std::nullopt;
-    }
-    return even(level, *same);
-  }
-
-  // Every coordinate stores the same length, one of `part`.
-  std::vector<Progression> even(const Level& level, const std::vector<Progression>& part) {
-    const Index n = level.axis_size;
-    std::vector<Progression> out;
-    for (const Progression& p : part) {
-      const Progression sum{checked_mul(n, p.first), checked_mul(n, p.last), checked_mul(n, p.step)};
-      if (level.pad_to) {
-        const Index align = checked_mul(*level.pad_to, n);
-        out.push_back({std::max(sum.first - align + 1, Index{0}), sum.last, 1});
-      } else if (level.pad_rows) {
-        if (sum.last <= *level.pad_rows) padding_exceeds = true;
-        const Index short_by = std::max(*level.pad_rows - sum.first, Index{0});
-        const Index first = sum.first + ceil_div(short_by, sum.step) * sum.step;
-        if (first <= sum.last) out.push_back({first - *level.pad_rows, sum.last - *level.pad_rows, sum.step});
-      } else {
-        out.push_back(sum);
-      }
-    }
-    if (level.fallback == Fallback::kRepeat) {
-      // Fewer units than coordinates: each holds one unit (of every strided part), whatever their number.
-      const Index unit = checked_mul(level.unit, level.stride);
-      if (holds(part, unit))
-        for (Index units = 1; units < n; ++units)
-          if (n % units == 0) out.push_back({units * unit, units * unit, 1});
-    }
-    if (level.fallback == Fallback::kReplicate) out.insert(out.end(), part.begin(), part.end());
-    return simplified(std::move(out));
-  }
-
-  Candidates uneven(const Level& level, const std::vector<Candidates>& parts, const Candidates& same) {
-    Progression sum{0, 0, 1};
-    for (const Candidates& part : parts) {
-      if (!part) {
-        open = true;
-        return std::nullopt;
-      }
-      if (part->empty()) return std::vector<Progression>{};
-      const Progression ends = hull(*part);
-      sum = {checked_add(sum.first, ends.first), checked_add(sum.last, ends.last), 1};
-    }
-    std::vector<Progression> out = {sum};
-    if (level.fallback == Fallback::kReplicate && same) out.insert(out.end(), same->begin(), same->end());
-    return simplified(std::move(out));
-  }
-
-  static Index physical_total(const PackedSequences& packed) {
-    return packed.cu_seqlens_padded.empty() ? packed.cu_seqlens.back() : packed.cu_seqlens_padded.back();
-  }
-
-  const DimCut& cut_;
-  std::span<const Index> by_tuple_;
-};
 
 // What is stored for each tuple of coordinates, row-major over the levels; kAbsent where no rank tells.
 std::vector<Index> lengths_by_tuple(const DimCut& cut, const Mesh& mesh, std::span<const Index> stored) {
@@ -278,11 +124,22 @@ std::string stored_text(std::span<const Index> stored) {
 }
 
 // " (8 in all)" where the shards, not the plan, leave only one length.
-std::string implied_text(const DimCut& cut, const Candidates& candidates) {
+std::string implied_text(const DimCut& cut, const CandidateLengths& candidates) {
   const bool is_told = !cut.levels.empty() && (!cut.levels.front().segments.empty() || cut.levels.front().packed);
-  if (is_told || !candidates || candidates->size() != 1) return "";
-  const Progression& only = candidates->front();
+  if (is_told || !candidates.lengths || candidates.lengths->size() != 1) return "";
+  const Progression& only = candidates.lengths->front();
   return only.first == only.last ? fmt::format(" ({} in all)", only.last) : "";
+}
+
+// Where the cut pads: by what rule, and the true lengths that the stored ones would be right for.
+std::string padding_note(const DimCut& cut, const CandidateLengths& candidates, std::span<const Index> by_tuple) {
+  const std::string rule = padding_text(cut);
+  if (rule.empty() || !candidates.lengths) return rule;
+  const Fits found = search(cut, *candidates.lengths, by_tuple);
+  if (!found.lowest) return found.exhausted ? rule : rule + "; no length is stored as these are";
+  return *found.lowest == *found.highest
+             ? fmt::format("{}; the stored lengths are right for {}", rule, *found.lowest)
+             : fmt::format("{}; the stored lengths are right for {} to {}", rule, *found.lowest, *found.highest);
 }
 
 struct Hint {
@@ -337,8 +194,7 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
           hint.is_packed || hints.front().is_packed ? ErrorCode::kSeqLayout : ErrorCode::kShape,
           fmt::format("{} is {}, but {} is {}", hints.front().source, hints.front().length, hint.source, hint.length));
 
-  CandidateFinder finder(cut, by_tuple);
-  const Candidates candidates = finder.find();
+  const CandidateLengths candidates = candidate_lengths(cut, by_tuple);
   if (!hints.empty()) {
     Misfit why;
     if (fits(cut, hints.front().length, by_tuple, &why)) return hints.front().length;
@@ -348,16 +204,17 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
       code = why.code == ErrorCode::kShape ? ErrorCode::kSegmentSum : why.code;
     else if (!cut.levels.empty() && cut.levels.front().packed && !parts_differ(cut, hints.front().length, by_tuple))
       code = ErrorCode::kSeqLayout;
-    refuse(code, fmt::format("{} is {}, but the ranks store {}{}: {}", hints.front().source, hints.front().length,
-                             stored_text(stored), implied_text(cut, candidates), why.message));
+    refuse(code, fmt::format("{} is {}, but the ranks store {}{}: {}{}", hints.front().source, hints.front().length,
+                             stored_text(stored), implied_text(cut, candidates), why.message,
+                             padding_note(cut, candidates, by_tuple)));
   }
-  if (!candidates || finder.open)
+  if (!candidates.lengths || candidates.open)
     refuse(ErrorCode::kMissing,
            "not every coordinate's part is stored on some rank, so the true length is unknown; give 'size'");
 
-  const Fits found = search(cut, *candidates, by_tuple);
+  const Fits found = search(cut, *candidates.lengths, by_tuple);
   const bool any_stored = std::any_of(by_tuple.begin(), by_tuple.end(), [](Index length) { return length > 0; });
-  if ((!found.lowest && finder.padding_exceeds) || (found.highest == Index{0} && any_stored))
+  if ((!found.lowest && candidates.padding_exceeds) || (found.highest == Index{0} && any_stored))
     refuse(ErrorCode::kPad,
            fmt::format("the ranks store {}: nothing is left without the padding", stored_text(stored)));
   if (found.exhausted)
@@ -365,14 +222,14 @@ Index infer_length(const DimCut& cut, const Mesh& mesh, std::span<const Index> s
            fmt::format("the ranks store {}: the true length is unknown; give 'size'", stored_text(stored)));
   if (!found.lowest) {
     Misfit why;
-    if (!candidates->empty()) {
-      const Index length = candidates->front().last;
+    if (!candidates.lengths->empty()) {
+      const Index length = candidates.lengths->front().last;
       fits(cut, length, by_tuple, &why);
       why.message = fmt::format("a length of {} does not fit: {}", length, why.message);
       // Where the shards leave only one length, the cut's own refusal of it is the fault; else the shapes are.
-      if (candidates->size() > 1 || candidates->front().first != length) why.code = ErrorCode::kShape;
+      if (candidates.lengths->size() > 1 || candidates.lengths->front().first != length) why.code = ErrorCode::kShape;
     }
-    refuse(why.code, fmt::format("the ranks store {}: {}", stored_text(stored), why.message));
+    refuse(why.code, fmt::format("the ranks store {}: {}{}", stored_text(stored), why.message, padding_text(cut)));
   }
   if (*found.lowest != *found.highest)
     refuse(ErrorCode::kPad, fmt::format("the ranks store {}: any true length from {} to {} may fit; give 'size'",

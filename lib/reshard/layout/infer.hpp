@@ -5,13 +5,11 @@
 #include <optional>
 #include <span>
 
+#include "reshard/layout/candidate_lengths.hpp"
 #include "reshard/layout/cut.hpp"
 #include "reshard/layout/mesh.hpp"
 
 namespace reshard::layout {
-
-/// Stored length of a rank that does not have the tensor.
-inline constexpr Index kAbsent = -1;
 
 /// The true length that `cut` stores as `stored` (by rank, kAbsent where a rank has nothing). Where several lengths
 /// fit, `size`, the sum of `segments`, the packed total or `recorded` (a length that the checkpoint records) decides; a

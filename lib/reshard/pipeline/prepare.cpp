@@ -14,6 +14,7 @@
 #include "reshard/pipeline/manifest_layouts.hpp"
 #include "reshard/pipeline/records.hpp"
 #include "reshard/pipeline/shared_files.hpp"
+#include "reshard/pipeline/staging.hpp"
 #include "reshard/planner/binding_dtype.hpp"
 #include "reshard/planner/holding_text.hpp"
 #include "reshard/planner/readers.hpp"
@@ -239,11 +240,15 @@ std::string plan_text(const fs::path& file) {
 }  // namespace
 
 LoadedPlan load_plan(const PrepareOptions& options) {
+  std::vector<fs::path> inputs = {options.plan_file};
+  if (options.source) inputs.push_back(*options.source);
+  if (options.output) check_output(*options.output, inputs);
   const std::string text = plan_text(options.plan_file);
   const std::string name = options.plan_file.string();
   const plan::Notation notation = plan::notation_of(name);
   std::optional<fs::path> source = options.source;
   if (!source) source = plan::read_source_path(text, notation, name, options.plan);
+  if (options.output && source) check_output(*options.output, {*source});
   LoadedPlan out;
   if (source) out.manifest = find_manifest(*source);
   plan::PlanOptions plan_options = options.plan;
@@ -260,12 +265,6 @@ fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& optio
   throw Error(
       Issue{ErrorCode::kUsage, "", "",
             "no source: give --source DIR or `source: {path: DIR}` in the plan; reshard plan --check needs none"});
-}
-
-std::vector<fs::path> inputs_of(const PrepareOptions& options) {
-  std::vector<fs::path> out = {options.plan_file};
-  if (options.source) out.push_back(*options.source);
-  return out;
 }
 
 BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const Formats& formats) {

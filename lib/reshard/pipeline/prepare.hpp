@@ -36,6 +36,7 @@ struct PrepareOptions {
   bool allow_external = false;
   bool allow_report = false;  ///< the source may be a report of `inspect`
   int processes = 1;
+  std::optional<fs::path> output = {};  ///< where the report will go: over no input
   /// Nothing: the file system of the source as this process sees it, one node.
   std::optional<Machine> machine = {};
   Log log = [](std::string_view) {};
@@ -48,7 +49,8 @@ struct LoadedPlan {
 };
 
 /// The plan file's text read and checked on its own; the source is only looked at for a manifest, whose mesh the rules
-/// may be about. Errors: kUsage (cannot be opened), those of read_plan (exit 3), those of read_manifest.
+/// may be about. Errors: kUsage (cannot be opened; `output` is an input, which is told before what else is wrong),
+/// those of read_plan (exit 3), those of read_manifest.
 LoadedPlan load_plan(const PrepareOptions& options);
 
 /// A plan that has met its source.
@@ -86,8 +88,5 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
 
 /// The source directory: of the options, else of the plan. Errors: kUsage where neither says one.
 fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& options);
-
-/// What the options alone name to be read: the plan's file, and a source where they give one.
-std::vector<fs::path> inputs_of(const PrepareOptions& options);
 
 }  // namespace reshard::pipeline

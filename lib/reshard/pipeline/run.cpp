@@ -258,14 +258,11 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   std::optional<LoadedPlan> loaded;
   agreed(communicator, [&] {
     enter(Phase::kPrepare, options.hooks);
-    if (options.output) check_output(*options.output, inputs_of(options.prepare));
     loaded = load_plan(options.prepare);
     const fs::path target = target_path(loaded->plan, options);
     const fs::path source = source_path(loaded->plan, options.prepare);
     staging.emplace(source, target, options.staging);
-    if (!options.output) return;
-    staging->check_outside(*options.output);
-    check_output(*options.output, {source});
+    if (options.prepare.output) staging->check_outside(*options.prepare.output);
   });
   PrepareOptions how = options.prepare;
   if (!how.machine) {

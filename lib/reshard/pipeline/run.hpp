@@ -23,7 +23,6 @@ struct RunOptions {
   bool copy_side_files = false;
   bool check_replicas = false;
   bool verify = false;             ///< reads the files again before they are published
-  std::optional<fs::path> output;  ///< where the report will go: not into source or target
   std::string tool;                ///< "reshard 0.1.0", for the manifest
   exchange::Gpus* gpus = nullptr;  ///< nothing: this build has no GPU transport
   Hooks* hooks = nullptr;

@@ -47,9 +47,13 @@ void SourceCheckpoint::read_catalogs(const format::ReadOptions& options, int thr
     try {
       catalog = format_->read_catalog(root_ / part, options);
     } catch (const Error&) {
-      continue;  // what is ignored may be broken
+      // What is ignored may be broken.
     }
-    format::safetensors::check_unlisted_part(root_ / part, index, *catalog);
+    if (catalog) format::safetensors::check_unlisted_part(root_ / part, index, *catalog);
+    warnings_.push_back({"W_UNLISTED", (root_ / part).string(), "",
+                         fmt::format("is by its name a part of the set, but {} lists nothing in it: it is left out{}",
+                                     format::safetensors::kIndexName,
+                                     catalog ? fmt::format(", with {} tensors", catalog->tensors.size()) : "")});
   }
 }
 

@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "reshard/planner/binding_identity.hpp"
 #include "reshard/planner/binding_issues.hpp"
 #include "reshard/planner/binding_match.hpp"
-#include "reshard/planner/binding_owners.hpp"
+#include "reshard/planner/binding_numbers.hpp"
 #include "reshard/planner/binding_solver.hpp"
-#include "reshard/planner/binding_text.hpp"
 #include "reshard/planner/binding_units.hpp"
 #include "reshard/planner/binding_warnings.hpp"
 
@@ -31,50 +28,25 @@ void check_world(const plan::ParallelPlan& plan, const SourceCatalog& catalog) {
              fmt::format("the source has {} ranks, the plan's source axes [{}] make {}", catalog.ranks, axes, ranks)}});
 }
 
-/// Which numbers an owner rule counts but no tensor of the rule has: where tensors are on the wrong ranks, these tell
-/// why (files that number from 0 on every rank lack the upper ones).
-class MissingNumbers {
- public:
-  MissingNumbers(const plan::ParallelPlan& plan, const std::vector<Identity>& identities)
-      : plan_(&plan), identities_(&identities) {}
-
-  /// "; no tensor has number 2 to 3 (of 0 to 3)", or nothing.
-  const std::string& text(std::size_t rule) {
-    const auto [found, is_new] = texts_.try_emplace(rule);
-    if (is_new)
-      for (const plan::OwnerRule& owner : plan_->rules[rule].source.owners)
-        if (owner.capture) found->second += text_of(rule, owner);
-    return found->second;
-  }
-
- private:
-  std::string text_of(std::size_t rule, const plan::OwnerRule& owner) const {
-    std::set<Index> seen;
-    for (const Identity& identity : *identities_)
-      if (identity.rule == rule) seen.insert(captured_number(owner, identity.captures));
-    std::vector<Index> missing;
-    for (Index number = 0; number < owner.count; ++number)
-      if (!seen.contains(number)) missing.push_back(number);
-    if (missing.empty()) return "";
-    return fmt::format("; no tensor has number {} (of 0 to {})", number_list(missing), owner.count - 1);
-  }
-
-  const plan::ParallelPlan* plan_;
-  const std::vector<Identity>* identities_;
-  std::map<std::size_t, std::string> texts_;
-};
+/// Names of what the source has beside the identities: what the plan leaves out, and what is no tensor.
+std::vector<std::string> other_names(const SourceCatalog& catalog, const std::vector<std::string>& dropped) {
+  std::vector<std::string> out = dropped;
+  for (const SourceTensor& tensor : catalog.tensors)
+    if (tensor.refusal) out.push_back(tensor.name);
+  return out;
+}
 
 /// Solves every unit; faults become issues of its tensors.
 std::vector<BoundIdentity> solve_units(const plan::ParallelPlan& plan, const std::vector<Identity>& identities,
                                        const std::vector<Unit>& units, UnitSolver& solver, FoldedIssues& issues) {
   std::vector<BoundIdentity> out;
-  MissingNumbers numbers(plan, identities);
+  MissingLayers layers(plan, identities);
   std::int64_t bytes = 0;
   for (const Unit& unit : units) {
     const Solution& solution = solver.solve(unit);
     for (const Fault& fault : solution.faults) {
       std::string message = fault.message;
-      if (fault.code == ErrorCode::kMissing && unit.rule != kNoRule) message += numbers.text(unit.rule);
+      if (fault.code == ErrorCode::kMissing && unit.rule != kNoRule) message += layers.text(unit.rule);
       issues.add(unit.rule, fault.code, unit.tensors[fault.tensor]->name, message);
     }
     if (!solution.faults.empty()) continue;
@@ -112,6 +84,8 @@ BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, con
   Presence source(plan.source);
   Presence target(plan.target);
   const std::vector<Identity> identities = identify(plan, catalog, matches, source, issues);
+  std::vector<std::string> dropped = dropped_names(plan, catalog, matches, source);
+  check_numbers(plan, identities, other_names(catalog, dropped), issues);
   check_target_names(plan, identities, target, issues);
   const std::vector<Unit> units = assemble_units(plan, catalog, matches, identities, issues);
   UnitSolver solver(plan, catalog, numbers, source, target);
@@ -138,7 +112,7 @@ BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, con
     }
     tensor.layout = position;
   }
-  out.dropped = dropped_names(plan, catalog, matches, source);
+  out.dropped = std::move(dropped);
   count_rules(plan, matches, out);
   out.warnings = binding_warnings(plan, bound, solver.source_axes(), solver.target_axes());
   return out;

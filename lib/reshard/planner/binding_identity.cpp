@@ -13,12 +13,6 @@
 namespace reshard::planner {
 namespace {
 
-/// Local numbers may be written with leading zeros ("experts.03"): global ones are then as wide.
-std::string number_text(Index number, const std::string& as_written) {
-  if (as_written.size() > 1 && as_written[0] == '0') return fmt::format("{:0{}}", number, as_written.size());
-  return fmt::format("{}", number);
-}
-
 /// The part of `runs` on the ranks for which `is_here(rank)`.
 template <typename IsHere>
 std::vector<StoredRun> runs_on(const std::vector<StoredRun>& runs, IsHere is_here) {
@@ -195,6 +189,11 @@ bool meet(const std::vector<bool>& a, const std::vector<bool>& b) {
 }
 
 }  // namespace
+
+std::string number_text(Index number, const std::string& as_written) {
+  if (as_written.size() > 1 && as_written[0] == '0') return fmt::format("{:0{}}", number, as_written.size());
+  return fmt::format("{}", number);
+}
 
 std::string replace_capture(const plan::NamePattern& pattern, const std::string& text,
                             const std::vector<std::string>& captures, std::size_t capture, const std::string& number) {

@@ -54,6 +54,9 @@ std::vector<std::string> dropped_names(const plan::ParallelPlan& plan, const Sou
 void check_target_names(const plan::ParallelPlan& plan, const std::vector<Identity>& identities, Presence& target,
                         FoldedIssues& issues);
 
+/// A number in place of another: as wide where that is written with leading zeros ("experts.03").
+std::string number_text(Index number, const std::string& as_written);
+
 /// `text`, which the pattern matches with these captures, with capture `capture` (from 1) replaced. Errors: kOwner
 /// where it cannot be told which part of the text the capture is.
 std::string replace_capture(const plan::NamePattern& pattern, const std::string& text,

@@ -18,6 +18,11 @@ void FoldedIssues::add(std::size_t rule, ErrorCode code, const std::string& tens
   entry.message = message;
 }
 
+bool FoldedIssues::has(std::size_t rule) const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [&](const auto& entry) { return std::get<0>(entry.first) == rule; });
+}
+
 std::vector<Issue> FoldedIssues::issues() const {
   struct Line {
     std::size_t rule;

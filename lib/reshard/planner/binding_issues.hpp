@@ -26,6 +26,7 @@ class FoldedIssues {
   }
 
   bool empty() const { return entries_.empty(); }
+  bool has(std::size_t rule) const;
   /// By rule (kNoRule last), then tensor, then code.
   std::vector<Issue> issues() const;
   /// Ends the phase: one Error with exit 4.

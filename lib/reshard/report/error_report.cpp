@@ -10,29 +10,17 @@ std::string error_text(const Error& error) {
   return std::string(error.what()) + "\n";
 }
 
-namespace {
-
-std::string issues_json(const std::vector<Issue>& issues) {
+std::string error_json(const Error& error) {
   using Json = nlohmann::ordered_json;
   JsonDocument document("reshard.error");
   document.begin_list("errors");
-  for (const Issue& issue : issues) {
+  for (const Issue& issue : error.issues()) {
     const Json json = {
         {"code", code_name(issue.code)}, {"where", issue.where}, {"tensor", issue.tensor}, {"message", issue.message}};
     document.element(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   document.end_list();
   return document.finish();
-}
-
-}  // namespace
-
-std::string error_json(const Error& error) {
-  return issues_json(error.issues());
-}
-
-std::string no_errors_json() {
-  return issues_json({});
 }
 
 }  // namespace reshard::report

@@ -13,7 +13,4 @@ std::string error_text(const Error& error);
 /// "reshard.error".
 std::string error_json(const Error& error);
 
-/// "reshard.error" of a check that found nothing.
-std::string no_errors_json();
-
 }  // namespace reshard::report

@@ -51,9 +51,12 @@ void add_header(JsonDocument& document, const pipeline::PlanHeader& plan,
 
 void add_warnings(JsonDocument& document, const std::vector<Warning>& warnings) {
   document.begin_list("warnings");
-  for (const Warning& warning : warnings)
-    document.element(dumped(
-        {{"code", warning.code}, {"where", warning.where}, {"tensor", warning.tensor}, {"message", warning.message}}));
+  for (const Warning& warning : warnings) {
+    Json json = {
+        {"code", warning.code}, {"where", warning.where}, {"tensor", warning.tensor}, {"message", warning.message}};
+    if (warning.notice) json["notice"] = true;
+    document.element(dumped(json));
+  }
   document.end_list();
 }
 

@@ -19,7 +19,7 @@ void add_header(JsonDocument& document, const pipeline::PlanHeader& plan,
 /// From `warnings` on: what a reader should know beside the result.
 void add_remarks(JsonDocument& document, const pipeline::PlanHeader& plan);
 
-/// A list of warnings, one per line.
+/// A list of warnings, one per line; a notice has the key `notice`.
 void add_warnings(JsonDocument& document, const std::vector<Warning>& warnings);
 
 /// ["a","b"]

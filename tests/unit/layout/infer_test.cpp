@@ -54,11 +54,38 @@ TEST_CASE("rows that may be padding leave the length open until something tells"
   CHECK(infer(padded, {8, 8}, 12) == 12);
   CHECK(refused(padded, {8, 8}, 17) ==
         "E_SHAPE: the length the checkpoint records is 17, but the ranks store 8, 8: it would be stored as 12 where 8 "
-        "is found");
+        "is found; pad_to 4 over axis 'gtp' of size 2 makes its line a multiple of 8; the stored lengths are right for "
+        "9 to 16");
   DimCut told = padded;
   told.size = 13;
   CHECK(infer(told, {8, 8}) == 13);
   CHECK(refused(told, {8, 8}, 12) == "E_SHAPE: 'size' is 13, but the length the checkpoint records is 12");
+}
+
+TEST_CASE("shards that are not padded as asked are refused with the multiple and with what they are right for") {
+  const auto sized = [](DimCut dim, Index size) {
+    dim.size = size;
+    return dim;
+  };
+  const DimCut aligned = cut("gtp", 2, [](Level& l) { l.pad_to = 4; });
+  CHECK(refused(sized(aligned, 14), {3, 3}) ==
+        "E_SHAPE: 'size' is 14, but the ranks store 3, 3: it would be stored as 8 where 3 is found; pad_to 4 over axis "
+        "'gtp' of size 2 makes its line a multiple of 8; no length is stored as these are");
+  CHECK(refused(sized(aligned, 14), {24, 24}) ==
+        "E_SHAPE: 'size' is 14, but the ranks store 24, 24: it would be stored as 8 where 24 is found; pad_to 4 over "
+        "axis 'gtp' of size 2 makes its line a multiple of 8; the stored lengths are right for 41 to 48");
+  CHECK(refused(aligned, {3, 3}) ==
+        "E_SHAPE: the ranks store 3, 3: a length of 6 does not fit: it would be stored as 4 where 3 is found; pad_to 4 "
+        "over axis 'gtp' of size 2 makes its line a multiple of 8");
+  CHECK(refused(sized(cut("gtp", 2, [](Level& l) { l.pad_rows = 2; }), 14), {4, 4}) ==
+        "E_SHAPE: 'size' is 14, but the ranks store 4, 4 (6 in all): it would be stored as 8 where 4 is found; "
+        "pad_rows adds 2 to "
+        "the line of axis 'gtp' of size 2; the stored lengths are right for 6");
+  DimCut vocabulary = sized(cut("tp", 2), 14);
+  vocabulary.pad_total = 4;
+  CHECK(refused(vocabulary, {12, 12}) ==
+        "E_SHAPE: 'size' is 14, but the ranks store 12, 12: it would be stored as 8 where 12 is found; pad_total 4 "
+        "over 2 coordinates makes the dim a multiple of 8; the stored lengths are right for 17 to 24");
 }
 
 TEST_CASE("heads that may be repeated leave the length open until something tells") {

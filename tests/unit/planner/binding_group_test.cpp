@@ -270,9 +270,10 @@ tensors:
     members: {weight: out in}
     rename: "x.$1.mlp"
 )",
-                               catalog(1, {everywhere("e.3.weight", 1, {4, 4})}));
-  CHECK(plan.tensors.at(0).target_name == "x.3.mlp.weight");
-  CHECK(plan.tensors.at(0).target_stored_name == "x.1.mlp.weight");
+                               catalog(1, {everywhere("e.0.weight", 1, {4, 4}), everywhere("e.1.weight", 1, {4, 4}),
+                                           everywhere("e.2.weight", 1, {4, 4}), everywhere("e.3.weight", 1, {4, 4})}));
+  CHECK(plan.tensors.at(3).target_name == "x.3.mlp.weight");
+  CHECK(plan.tensors.at(3).target_stored_name == "x.1.mlp.weight");
   CHECK(target_shards(plan, "x.3.mlp.weight") == Shards{"-", "[0-4, 0-4]"});
 }
 

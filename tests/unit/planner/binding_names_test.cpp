@@ -69,9 +69,9 @@ source: {}
 target: {axes: [ep=2]}
 tensors:
   - {match: "shared", rename: "e.0"}
-  - {match: "e.*", owner: {ep: {index: $1, count: 4}}, target: {owner: {ep: {index: $1, count: 4, numbering: local}}}}
+  - {match: "e.{2,3}", owner: {ep: {index: $1, count: 4}}, target: {owner: {ep: {index: $1, count: 4, numbering: local}}}}
 )",
-                catalog(1, {everywhere("e.2", 1, {2}), everywhere("shared", 1, {2})})) ==
+                catalog(1, {everywhere("e.2", 1, {2}), everywhere("e.3", 1, {2}), everywhere("shared", 1, {2})})) ==
         Lines{"E_RENAME_COLLISION: p.yaml:6: tensors[0]: tensor 'shared': is stored as 'e.0' in the target, and so is "
               "'e.2' on the "
               "same "

@@ -1,0 +1,128 @@
+#include <doctest/doctest.h>
+
+#include "unit/planner/binding_fixture.hpp"
+
+using namespace reshard;
+using namespace reshard::planner::test;
+using reshard::planner::SourceCatalog;
+using reshard::planner::SourceTensor;
+
+namespace {
+
+/// A model of `layers` layers of which the odd ones have experts of three parts each.
+std::vector<SourceTensor> mixture(int layers, int experts) {
+  std::vector<SourceTensor> out;
+  for (int layer = 0; layer < layers; ++layer) {
+    out.push_back(everywhere(fmt::format("layers.{}.norm", layer), 1, {2}));
+    if (layer % 2 == 0) continue;
+    out.push_back(everywhere(fmt::format("layers.{}.gate", layer), 1, {2}));
+    for (int expert = 0; expert < experts; ++expert)
+      for (const char* part : {"w1", "w2", "w3"})
+        out.push_back(everywhere(fmt::format("layers.{}.experts.{}.{}", layer, expert, part), 1, {2}));
+  }
+  return out;
+}
+
+SourceCatalog without(std::vector<SourceTensor> tensors, std::string_view part_of_name) {
+  std::erase_if(tensors, [&](const SourceTensor& known) { return known.name.find(part_of_name) != std::string::npos; });
+  return catalog(1, std::move(tensors));
+}
+
+std::string mixture_plan(std::string_view expert_rule, std::string_view axes = "pp=2, ep=2") {
+  return fmt::format(
+      "{{reshard: 1, source: {{}}, target: {{axes: [{}]}}, tensors: [{}, {{match: 'layers.*.{{norm,gate}}'}}]}}", axes,
+      expert_rule);
+}
+
+constexpr std::string_view kExperts = "{match: 'layers.*.experts.*.*', owner: {ep: $2/8, pp: $1/4}}";
+
+}  // namespace
+
+TEST_CASE("an expert that no rank stores is missing, with every tensor that it lacks") {
+  CHECK(refusal(mixture_plan(kExperts), without(mixture(4, 8), "layers.3.experts.5.")) ==
+        Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'layers.3.experts.5.w1': no rank stores it; on axis 'ep' "
+              "`owner` counts $2 from 0 to 7, and tensors like 'layers.3.experts.0.w1' lack 5; add what is missing, "
+              "correct the count, or give a pattern that does not match these numbers (and 2 more tensors of this "
+              "rule)"});
+  CHECK(codes(mixture_plan(kExperts), without(mixture(4, 8), "layers.3.experts.5.w2")) ==
+        Lines{"E_MISSING layers.3.experts.5.w2"});
+  CHECK(codes(mixture_plan(kExperts), without(mixture(4, 8), "experts.0.")) ==
+        Lines{"E_MISSING layers.1.experts.0.w1"});
+}
+
+TEST_CASE("layers without experts lack nothing") {
+  CHECK(bound(mixture_plan(kExperts), catalog(1, mixture(4, 8))).tensors.size() == 54);
+}
+
+TEST_CASE("a count beyond the experts of the model is refused with the numbers it should not have") {
+  const Lines found =
+      refusal(mixture_plan("{match: 'layers.*.experts.*.*', owner: {ep: $2/16}}", "ep=2"), catalog(1, mixture(2, 8)));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].find("tensor 'layers.1.experts.10.w1': no rank stores it; on axis 'ep' `owner` counts $2 from 0 to "
+                      "15, and tensors like 'layers.1.experts.0.w1' lack 8 to 15;") != std::string::npos);
+  CHECK(found[0].find("(and 23 more tensors of this rule)") != std::string::npos);
+}
+
+TEST_CASE("a count that is no number of tensors is refused in no time") {
+  CHECK(codes(mixture_plan("{match: 'layers.*.experts.*.*', owner: {ep: $2/4611686018427387904}}", "ep=2"),
+              catalog(1, mixture(2, 8))) == Lines{"E_MISSING layers.1.experts.10.w1"});
+}
+
+TEST_CASE("layers may lack a tensor, whatever their axis is called") {
+  for (const std::string_view axis : {"pp", "stages"})
+    CHECK(codes(mixture_plan(fmt::format("{{match: 'layers.*.experts.*.*', owner: {{{}: $1/4}}}}", axis),
+                             fmt::format("{}=2", axis)),
+                catalog(1, mixture(4, 8))) == Lines{"accepted"});
+  // Chunks of a pipeline stage count layers behind another number.
+  CHECK(codes("{reshard: 1, source: {}, target: {axes: [pp=2]}, tensors: [{match: 'model*.layers.*.gate', owner: {pp: "
+              "$2/4}}]}",
+              catalog(1, {everywhere("model0.layers.1.gate", 1, {2}), everywhere("model1.layers.3.gate", 1, {2})})) ==
+        Lines{"accepted"});
+}
+
+TEST_CASE("on an axis of any name the numbers within a layer are complete") {
+  for (const std::string_view match : {"layers.*.experts.*.*", "**.experts.*.*"})
+    CHECK(codes(mixture_plan(fmt::format("{{match: '{}', owner: {{moe: $2/8}}}}", match), "moe=2"),
+                without(mixture(2, 8), "experts.7.w3")) == Lines{"E_MISSING layers.1.experts.7.w3"});
+}
+
+TEST_CASE("an expert of the only layer is missing, too, and so where the owner is the target's alone") {
+  const auto source = catalog(
+      1, {everywhere("experts.0.w", 1, {2}), everywhere("experts.2.w", 1, {2}), everywhere("experts.3.w", 1, {2})});
+  for (const std::string_view owner : {"owner: {ep: $1/4}", "target: {owner: {ep: $1/4}}"})
+    CHECK(codes(fmt::format("{{reshard: 1, source: {{}}, target: {{axes: [ep=2]}}, tensors: [{{match: 'experts.*.w', "
+                            "{}}}]}}",
+                            owner),
+                source) == Lines{"E_MISSING experts.1.w"});
+}
+
+TEST_CASE("an expert that its rank does not store under its local number is missing") {
+  // Expert 3, which ep 1 should store as its number 1.
+  const auto source = catalog(2, {everywhere("experts.0.w", 2, {2}), by_rank("experts.1.w", {Shape{2}, {}})});
+  CHECK(codes("{reshard: 1, source: {axes: [ep=2]}, target: {}, tensors: [{match: 'experts.*.w', owner: {ep: {index: "
+              "$1, count: 4, numbering: local}}}]}",
+              source) == Lines{"E_MISSING experts.3.w"});
+}
+
+TEST_CASE("what another rule takes or drops, what a pattern does not match, and optional members are not missing") {
+  const auto source = catalog(1, mixture(2, 8));
+  CHECK(codes(mixture_plan("{match: 'layers.*.experts.0.*', owner: {ep: 0/8}}, {match: 'layers.*.experts.3.*', drop: "
+                           "true}, {match: 'layers.*.experts.*.*', owner: {ep: $2/8}}",
+                           "ep=2"),
+              source) == Lines{"accepted"});
+  CHECK(codes(mixture_plan("{match: 'layers.*.experts.{0,1,2,3,4,6,7}.*', owner: {ep: $2/8}}", "ep=2"),
+              without(mixture(2, 8), "experts.5.")) == Lines{"accepted"});
+  CHECK(codes(mixture_plan("{match: 're:layers\\.(\\d+)\\.(experts\\.(\\d+))\\..*', owner: {ep: $3/8}}", "ep=2"),
+              source) == Lines{"accepted"});
+}
+
+TEST_CASE("an optional member may be absent from an expert, a required one may not") {
+  std::vector<SourceTensor> tensors = {everywhere("e.0.weight", 1, {2}), everywhere("e.0.bias", 1, {2}),
+                                       everywhere("e.1.weight", 1, {2})};
+  constexpr std::string_view kPlan =
+      "{reshard: 1, source: {}, target: {axes: [ep=2]}, tensors: [{match: 'e.*', owner: {ep: $1/2}, members: {weight: "
+      "out, 'bias?': out}}]}";
+  CHECK(codes(kPlan, catalog(1, tensors)) == Lines{"accepted"});
+  tensors.pop_back();
+  CHECK(codes(kPlan, catalog(1, tensors)) == Lines{"E_MISSING e.1.weight"});
+}
