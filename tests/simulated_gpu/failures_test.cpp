@@ -22,8 +22,9 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kPatience{300};
-/// Processes share few cores here.
+/// Long beside a round even where processes share few cores, which is where the time of these tests goes.
+constexpr milliseconds kPatience{1500};
+/// For what comes after the patience.
 constexpr milliseconds kSlack{15'000};
 
 int failing() {
@@ -78,7 +79,7 @@ std::string rounds_outcome(const Variables& variables) {
 }
 
 const std::string kTimeOut =
-    "E_TRANSPORT exit 6: NCCL: a round has not ended within 0.3 s: a process has stopped, or its GPU or network does "
+    "E_TRANSPORT exit 6: NCCL: a round has not ended within 1.5 s: a process has stopped, or its GPU or network does "
     "not answer (NCCL_DEBUG=INFO tells more)";
 
 }  // namespace
@@ -120,9 +121,9 @@ TEST_CASE("simulated GPU: a failing call ends the opening on all processes") {
 
 TEST_CASE("simulated GPU: an initialisation that never ends is given up after the patience") {
   CHECK(open_outcome({{"SIMULATED_GPU_HANG", fails("ncclCommInitRankConfig", 1)}})
-            .starts_with("E_TRANSPORT exit 6: NCCL: ncclCommInitRankConfig has not ended within 0.3 s: "));
+            .starts_with("E_TRANSPORT exit 6: NCCL: ncclCommInitRankConfig has not ended within 1.5 s: "));
   CHECK(open_outcome({{"SIMULATED_GPU_HANG", fails("ncclGroupEnd", 1)}})
-            .starts_with("E_TRANSPORT exit 6: NCCL: the first exchange has not ended within 0.3 s: "));
+            .starts_with("E_TRANSPORT exit 6: NCCL: the first exchange has not ended within 1.5 s: "));
 }
 
 TEST_CASE("simulated GPU: a failing call in a round is told by its process; the others see no end") {
@@ -175,17 +176,15 @@ TEST_CASE("simulated GPU: an error while a round runs ends it") {
   }
 }
 
-TEST_CASE("simulated GPU: a process that comes late to a round is no failure, however patient the others are") {
+TEST_CASE("simulated GPU: a process that comes late to a round is no failure, however little patience the others have") {
   const auto gpus = simulated_gpu::simulated_gpus();
   REQUIRE(gpus->refusal(world()) == std::nullopt);
   const Traffic rounds = traffic();
   const auto device = gpus->open(world(), rounds.memory(), kPatience);
-  for (int round = 0; round < 2; ++round) {
-    if (world().rank() == round % world().size()) std::this_thread::sleep_for(3 * kPatience);
-    device->start(0, rounds.prepare(round, device->host(0)));
-    device->finish(0);
-    CHECK(rounds.wrong_bytes(round, device->host(0)) == 0);
-  }
+  if (world().rank() == failing()) std::this_thread::sleep_for(2 * kPatience);
+  device->start(0, rounds.prepare(0, device->host(0)));
+  device->finish(0);
+  CHECK(rounds.wrong_bytes(0, device->host(0)) == 0);
 }
 
 TEST_CASE("simulated GPU: a slow machine is no failure") {
