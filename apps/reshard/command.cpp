@@ -75,12 +75,16 @@ void add_planning(CLI::App& command, PlanningOptions& options) {
       .add_option(
           "--transport", options.transport,
           "How bytes get from reader to writer: auto, direct (every process reads what it writes), mpi (each byte is "
-          "read once and sent on), or nccl (the same between GPUs; this build is without NCCL)")
+          "read once and sent on), or nccl (the same between GPUs, one for each process)")
       ->check(CLI::IsMember({"auto", "direct", "mpi", "nccl"}))
       ->capture_default_str();
   command
       .add_option("--memory", options.memory,
                   "Bound per process on all buffers that hold tensor bytes, as 512MiB or 2GB")
+      ->capture_default_str();
+  command
+      .add_option("--device-memory", options.device_memory,
+                  "Bound per process on GPU memory that holds tensor bytes, with --transport nccl")
       ->capture_default_str();
   command.add_flag("--allow-extra", options.allow_extra, "Leave out tensors that no rule matches (unmatched: drop)");
   command.add_flag("--allow-missing", options.allow_missing,
@@ -92,10 +96,21 @@ void add_planning(CLI::App& command, PlanningOptions& options) {
       ->check(CLI::IsMember({"hdf5", "safetensors"}));
 }
 
+namespace {
+
+std::int64_t size_of(std::string_view option, const std::string& text) {
+  const std::optional<std::int64_t> bytes = plan::parse_size(text);
+  if (!bytes || *bytes <= 0) usage_error(fmt::format("{} {}: expected a size: {}", option, text, plan::kSizeForms));
+  return *bytes;
+}
+
+}  // namespace
+
 pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const CommonOptions& common) {
   static const std::map<std::string, pipeline::Transport> transports = {{"auto", pipeline::Transport::kAuto},
                                                                         {"direct", pipeline::Transport::kDirect},
-                                                                        {"mpi", pipeline::Transport::kMpi}};
+                                                                        {"mpi", pipeline::Transport::kMpi},
+                                                                        {"nccl", pipeline::Transport::kNccl}};
   pipeline::PrepareOptions out;
   out.plan_file = planning.plan_file;
   for (const std::string& text : planning.sets) out.plan.variables.push_back(parse_set(text));
@@ -103,15 +118,9 @@ pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const 
   out.plan.allow_missing = planning.allow_missing;
   if (!planning.target_format.empty()) out.plan.target_format = planning.target_format;
   if (!planning.source.empty()) out.source = planning.source;
-  const auto transport = transports.find(planning.transport);
-  if (transport == transports.end())
-    throw Error(Issue{ErrorCode::kDevice, "", "",
-                      "--transport nccl: this build is without NCCL (reshard --version); choose auto, direct or mpi"});
-  out.transport = transport->second;
-  const std::optional<std::int64_t> memory = plan::parse_size(planning.memory);
-  if (!memory || *memory <= 0)
-    usage_error(fmt::format("--memory {}: expected a size: {}", planning.memory, plan::kSizeForms));
-  out.memory_bytes = *memory;
+  out.transport = transports.at(planning.transport);
+  out.memory_bytes = size_of("--memory", planning.memory);
+  out.device_memory_bytes = size_of("--device-memory", planning.device_memory);
   out.allow_external = common.allow_external;
   return out;
 }

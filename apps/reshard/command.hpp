@@ -30,6 +30,7 @@ struct PlanningOptions {
   std::string target;
   std::string transport = "auto";
   std::string memory = "512MiB";
+  std::string device_memory = "1GiB";
   bool allow_extra = false;
   bool allow_missing = false;
   std::vector<std::string> sets;

@@ -1,4 +1,5 @@
 #include "command.hpp"
+#include "gpus.hpp"
 #include "progress.hpp"
 #include "reshard/pipeline/plan_summary.hpp"
 #include "reshard/pipeline/run.hpp"
@@ -57,6 +58,7 @@ class RunCommand : public Command {
     options.tool = "reshard " + version_;
     options.interrupted = catch_signals();
     options.hooks = hooks.get();
+    options.gpus = gpus();
 
     const pipeline::Formats formats = known_formats();
     pipeline::RunResult result;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "command.hpp"
+#include "gpus.hpp"
 #include "mpi_environment.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/format/hdf5/hdf5.hpp"
@@ -25,8 +26,11 @@ std::string version_text() {
   std::string mpi = mpi_version();
   if (const std::size_t end = mpi.find_first_of(",\n"); end != std::string::npos) mpi.erase(end);
   std::replace(mpi.begin(), mpi.end(), '\t', ' ');
-  return fmt::format("reshard {}\nHDF5 {}\nMPI: {}\nCUDA: not built in\nNCCL: not built in", RESHARD_VERSION,
-                     format::hdf5_version(), mpi);
+  const exchange::Gpus* const with = gpus();
+  constexpr const char* kWithout = "not built in";
+  return fmt::format("reshard {}\nHDF5 {}\nMPI: {}\nCUDA: {}\nNCCL: {}", RESHARD_VERSION, format::hdf5_version(), mpi,
+                     with != nullptr ? with->cuda_version() : kWithout,
+                     with != nullptr ? with->nccl_version() : kWithout);
 }
 
 /// A line on standard error. That nobody can read it is no reason to end otherwise.

@@ -190,14 +190,6 @@ class Completion(Case):
         self.assertEqual((self.dir / "usr/share/zsh/site-functions/_reshard").read_bytes(), (COMPLETION / "_reshard").read_bytes())
         self.assertTrue(os.access(self.dir / "usr/bin/reshard", os.X_OK))
 
-    def test_a_transport_that_this_build_is_without(self):
-        if "NCCL: not built in" not in self.reshard("--version").out:
-            self.skipTest("this build has NCCL")
-        for name in ("run", "plan"):
-            self.assertIn("this build is without NCCL", " ".join(self.reshard(name, "--help").out.split()))
-        result = self.reshard("plan", self.tp_plan(0, 2, ("w", {"0": "tp"})), "--check", "--transport", "nccl")
-        self.assert_refused(result, 6, "E_DEVICE", words=("this build is without NCCL", "auto, direct or mpi"))
-
     def test_choices_are_those_of_the_help(self):
         result = self.reshard("plan", "--help")
         for option, choices in (("--report", "json,html"), ("--target-format", "hdf5,safetensors")):

@@ -8,12 +8,21 @@
 #include <string>
 
 #include "reshard/exchange/communicator.hpp"
+#include "reshard/exchange/device.hpp"
+#include "reshard/pipeline/transport.hpp"
 #include "support/temporary_directory.hpp"
 
 namespace reshard::mpi_test {
 
 /// All processes of this test.
 exchange::Communicator& world();
+
+/// What this executable tests beside the direct transport: the exchange from host memory, or between simulated GPUs.
+struct ExchangeUnderTest {
+  pipeline::Transport transport = pipeline::Transport::kMpi;
+  exchange::Gpus* gpus = nullptr;
+};
+const ExchangeUnderTest& exchange_under_test();
 
 /// A directory that process 0 makes and removes; all see it.
 class SharedDirectory {

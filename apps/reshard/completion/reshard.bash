@@ -3,7 +3,7 @@
 
 _reshard() {
   local common='--report --output --quiet --verbose --allow-external --help'
-  local planning='--source --target --transport --memory --allow-extra --allow-missing --set --target-format'
+  local planning='--source --target --transport --memory --device-memory --allow-extra --allow-missing --set --target-format'
   declare -A options=(
     [run]="$planning $common --threads --overwrite --resume --copy-side-files --check-replicas --verify"
     [plan]="$planning $common --tensor --rank --processes --check"
@@ -23,9 +23,9 @@ _reshard() {
       local forms='text json'
       [[ $command == plan ]] && forms+=' html'
       mapfile -t COMPREPLY < <(compgen -W "$forms" -- "$current") ;;
-    --transport) mapfile -t COMPREPLY < <(compgen -W 'auto direct mpi' -- "$current") ;;
+    --transport) mapfile -t COMPREPLY < <(compgen -W 'auto direct mpi nccl' -- "$current") ;;
     --target-format) mapfile -t COMPREPLY < <(compgen -W 'hdf5 safetensors' -- "$current") ;;
-    --memory) mapfile -t COMPREPLY < <(compgen -W '256MiB 512MiB 1GiB 2GiB 4GiB' -- "$current") ;;
+    --memory | --device-memory) mapfile -t COMPREPLY < <(compgen -W '256MiB 512MiB 1GiB 2GiB 4GiB' -- "$current") ;;
     --target) mapfile -t COMPREPLY < <(compgen -d -- "$current") ;;
     --source | --output | --plan) mapfile -t COMPREPLY < <(compgen -f -- "$current") ;;
     --set | --tensor | --rank | --processes | --threads) ;;

@@ -1,11 +1,13 @@
 #include "reshard/exchange/box.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
 #include <vector>
 
 #include "reshard/base/crc64.hpp"
+#include "reshard/exchange/convert.hpp"
 
 namespace reshard::exchange {
 namespace {
@@ -108,29 +110,39 @@ std::vector<Index> packed_strides(const CopyBox& box) {
   return out;
 }
 
-/// Register of the steps `level - 1 .. 0` from `at` on, as of the end of the last run. Walk place b is the logical
-/// tensor.
+/// Register of the steps `level - 1 .. 0` from `at` on, as of the end of the last run. `run(at)` is that of a run. Walk
+/// place b is the logical tensor.
+template <typename Run>
 std::uint64_t walk_register(const Walk& walk, const std::vector<crc64::Shift>& shifts, std::size_t level,
-                            const std::byte* at) {
-  if (level == 0) return crc64::raw(0, {at, static_cast<std::size_t>(walk.run_bytes)});
+                            const std::byte* at, const Run& run) {
+  if (level == 0) return run(at);
   const Step& step = walk.steps[level - 1];
   const crc64::Shift& next = shifts[level - 1];
   std::uint64_t state = 0;
   for (Index i = 0; i < step.extent; ++i)
-    state = next(state) ^ walk_register(walk, shifts, level - 1, at + i * step.pitch_a);
+    state = next(state) ^ walk_register(walk, shifts, level - 1, at + i * step.pitch_a, run);
   return state;
 }
 
-std::uint64_t register_of(const CopyBox& box, const Walk& walk, std::int64_t element_bytes, const std::byte* first,
-                          Index tensor_elements) {
+/// `element_bytes`: in the tensor, where a run is `run_bytes` long.
+template <typename Run>
+std::uint64_t register_of(const CopyBox& box, const Walk& walk, std::int64_t element_bytes, Index run_bytes,
+                          const std::byte* first, Index tensor_elements, const Run& run) {
   std::vector<crc64::Shift> shifts;
-  Index last = box.logical_offset * element_bytes + walk.run_bytes;  // end of the last run in the tensor, bytes
+  Index last = box.logical_offset * element_bytes + run_bytes;  // end of the last run in the tensor, bytes
   for (const Step& step : walk.steps) {
     shifts.emplace_back(step.pitch_b);
     last += (step.extent - 1) * step.pitch_b;
   }
-  const std::uint64_t state = walk_register(walk, shifts, walk.steps.size(), first);
+  const std::uint64_t state = walk_register(walk, shifts, walk.steps.size(), first, run);
   return crc64::shift(state, tensor_elements * element_bytes - last);
+}
+
+std::uint64_t register_of(const CopyBox& box, const Walk& walk, std::int64_t element_bytes, const std::byte* first,
+                          Index tensor_elements) {
+  return register_of(box, walk, element_bytes, walk.run_bytes, first, tensor_elements, [&](const std::byte* at) {
+    return crc64::raw(0, {at, static_cast<std::size_t>(walk.run_bytes)});
+  });
 }
 
 }  // namespace
@@ -173,6 +185,34 @@ std::uint64_t packed_register(const CopyBox& box, std::int64_t element_bytes, st
   const Walk walk =
       make_walk(box, element_bytes, [&](std::size_t i) { return std::pair(strides[i], box.dims[i].logical_stride); });
   return register_of(box, walk, element_bytes, packed.data(), tensor_elements);
+}
+
+std::uint64_t converted_register(const CopyBox& box, Side side, Dtype from, Dtype to, std::span<const std::byte> buffer,
+                                 Index tensor_elements) {
+  const std::int64_t from_bytes = size_bytes(from);
+  const std::int64_t to_bytes = size_bytes(to);
+  // In elements first: they have two sizes.
+  Walk walk = make_walk(
+      box, 1, [&](std::size_t i) { return std::pair(stride_of(box.dims[i], side), box.dims[i].logical_stride); });
+  for (Step& step : walk.steps) {
+    step.pitch_a *= from_bytes;
+    step.pitch_b *= to_bytes;
+  }
+  const Index run_elements = walk.run_bytes;
+  constexpr Index kPieceElements = 1024;
+  std::array<std::byte, kPieceElements * 8> converted;
+  const auto run = [&](const std::byte* at) {
+    std::uint64_t state = 0;
+    for (Index done = 0; done < run_elements; done += kPieceElements) {
+      const Index elements = std::min(kPieceElements, run_elements - done);
+      const std::span<std::byte> out = std::span(converted).first(static_cast<std::size_t>(elements * to_bytes));
+      convert(from, {at + done * from_bytes, static_cast<std::size_t>(elements * from_bytes)}, to, out);
+      state = crc64::raw(state, out);
+    }
+    return state;
+  };
+  return register_of(box, walk, to_bytes, run_elements * to_bytes, buffer.data() + offset_of(box, side) * from_bytes,
+                     tensor_elements, run);
 }
 
 }  // namespace reshard::exchange

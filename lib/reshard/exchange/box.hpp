@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "reshard/base/dtype.hpp"
 #include "reshard/layout/copy_box.hpp"
 
 namespace reshard::exchange {
@@ -36,5 +37,10 @@ std::uint64_t box_register(const CopyBox& box, Side side, std::int64_t element_b
 /// The same for elements that pack_box has packed.
 std::uint64_t packed_register(const CopyBox& box, std::int64_t element_bytes, std::span<const std::byte> packed,
                               Index tensor_elements);
+
+/// The register that the elements of a box will have when they are converted, from the buffer that holds them before:
+/// what a conversion elsewhere is held against. A pass of its own, in pieces that stay in the cache.
+std::uint64_t converted_register(const CopyBox& box, Side side, Dtype from, Dtype to, std::span<const std::byte> buffer,
+                                 Index tensor_elements);
 
 }  // namespace reshard::exchange

@@ -1,5 +1,5 @@
 #pragma once
-// The exchange over a communicator: every true source byte is read by one process, packed, sent to those that write it,
+// The exchange between processes: every true source byte is read by one process, packed, sent to those that write it,
 // unpacked and written, in lockstep rounds (planner/rounds.hpp).
 
 #include <vector>
@@ -12,23 +12,24 @@ namespace reshard::pipeline {
 
 /// What the rounds do, without doing it. By process.
 struct ExchangeCost {
+  planner::RoundBound bound;
   std::vector<std::int64_t> bytes_read;
-  std::vector<std::int64_t> peak_bytes;
-  std::int64_t bytes_exchanged = 0;  ///< tensor bytes that leave a process
+  std::vector<planner::RoundMemory> peak;  ///< of one round
+  std::int64_t bytes_exchanged = 0;        ///< tensor bytes that leave a process
   std::int64_t rounds = 0;
-  RoundHistory held;
+  RoundHistory held;  ///< host memory, of all rounds in flight
 };
 
-/// Of the selected tensors. Errors: kMemory where `bound_bytes` is too small for a tile, naming the least that works.
+/// Of the selected tensors. Errors: kMemory where the bound is too small for a tile, naming the least that works.
 ExchangeCost exchange_cost(const std::vector<planner::WorkTensor>& work, const planner::TargetMap& targets,
-                           int processes, std::int64_t bound_bytes, const planner::Selection& tensors);
+                           int processes, planner::RoundBound bound, const planner::Selection& tensors);
 
 /// What one process holds in a round at most: beyond this, larger rounds gain nothing.
 inline constexpr std::int64_t kRoundBytes = std::int64_t{64} << 20;
 
-/// Moves the selected tensors. Collective; an error of one process inside a round ends all after that round, with the
-/// same error. Returns the peak of this process's staging memory. Errors: kIo, kFormat, kDigest, kInterrupted,
-/// kTransport.
+/// Moves the selected tensors through host memory. Collective; an error of one process inside a round ends all after
+/// that round, with the same error. Returns the peak of this process's staging memory. Errors: kIo, kFormat, kDigest,
+/// kInterrupted, kTransport.
 std::int64_t run_exchanged(const Job& job, const ExchangeCost& cost, const planner::Selection& tensors);
 
 }  // namespace reshard::pipeline

@@ -99,16 +99,21 @@ void write_target(const Job& job, std::size_t tensor, const planner::TargetPart&
   if (job.progress_bytes != nullptr) *job.progress_bytes += static_cast<std::int64_t>(bytes.size());
 }
 
+void check_before_conversion(const Job& job, std::size_t tensor, std::uint64_t as_read, std::uint64_t as_found) {
+  job.ledger.count_check();
+  if (as_found == as_read) return;
+  throw Error(Issue{ErrorCode::kDigest, "", job.bound.tensors[tensor].target_name,
+                    "the bytes to be converted are not those that were read: memory was corrupted or the program is "
+                    "wrong; nothing is published"});
+}
+
 std::uint64_t convert_packed(const Job& job, const layout::CopyBox& box, std::size_t tensor, std::uint64_t as_read,
                              std::span<const std::byte> packed, std::span<std::byte> converted) {
   const planner::WorkTensor& work = job.work[tensor];
   const planner::BoundTensor& bound = job.bound.tensors[tensor];
-  job.ledger.count_check();
-  if (exchange::packed_register(box, work.source_element_bytes, packed, work.tiling->tensor_elements()) != as_read)
-    throw Error(Issue{ErrorCode::kDigest, "", bound.target_name,
-                      "the bytes to be converted are not those that were read: memory was corrupted or the program is "
-                      "wrong; nothing is "
-                      "published"});
+  check_before_conversion(
+      job, tensor, as_read,
+      exchange::packed_register(box, work.source_element_bytes, packed, work.tiling->tensor_elements()));
   exchange::convert(bound.source_dtype, packed, bound.target_dtype, converted);
   return exchange::packed_register(box, work.target_element_bytes, converted, work.tiling->tensor_elements());
 }

@@ -75,6 +75,9 @@ void check_target(const Job& job, std::size_t tensor, const planner::TargetPart&
 void write_target(const Job& job, std::size_t tensor, const planner::TargetPart& part,
                   std::span<const std::byte> bytes);
 
+/// Registers of the elements that are to be converted: as they were read, and as they are found. Errors: kDigest.
+void check_before_conversion(const Job& job, std::size_t tensor, std::uint64_t as_read, std::uint64_t as_found);
+
 /// Converts packed elements of a box to the target's dtype; returns the register of what came out. What goes in is
 /// checked against `as_read`, its register in the read buffer (kDigest).
 std::uint64_t convert_packed(const Job& job, const layout::CopyBox& box, std::size_t tensor, std::uint64_t as_read,

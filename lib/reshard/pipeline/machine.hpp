@@ -1,6 +1,8 @@
 #pragma once
 // Where a run takes place, as far as the choice between reading and sending depends on it.
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "reshard/base/file.hpp"
@@ -23,6 +25,8 @@ Storage storage_of(const fs::path& path);
 struct Machine {
   Storage storage = Storage::kDisk;  ///< of the source
   int nodes = 1;                     ///< over which the processes are spread
+  /// Where every process has a GPU of its own that may take part: with which CUDA and NCCL.
+  std::optional<std::string> gpus = {};
 };
 
 /// The same on every process: storage as process 0 sees it. Collective.

@@ -1,11 +1,14 @@
 #include "reshard/pipeline/manifest.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "reshard/base/crc64.hpp"
@@ -67,16 +70,18 @@ Json placement_of(const planner::BoundPlacement& placement) {
   return out;
 }
 
-/// Appends a member of an object at the second level of the manifest, as nlohmann prints it: one blank per level.
-void add_member(std::string& text, bool is_first, const std::string& name, const Json& value) {
-  const std::string printed = value.dump(1, ' ', false, Json::error_handler_t::strict);
-  text += is_first ? "\n  " : ",\n  ";
-  text += Json(name).dump(-1, ' ', false, Json::error_handler_t::strict);
-  text += ": ";
-  for (const char c : printed) {
-    text += c;
-    if (c == '\n') text += "  ";
-  }
+std::string printed(const Json& value) {
+  return value.dump(-1, ' ', false, Json::error_handler_t::strict);
+}
+
+/// Appends a member of an object at the second level of the manifest, laid out as the rest of it: one blank per level.
+/// `members`: what stands between its braces.
+void add_member(std::string& text, bool is_first, const std::string& name, std::string_view members) {
+  fmt::format_to(std::back_inserter(text), "{}\n  {}: {{{}\n  }}", is_first ? "" : ",", printed(name), members);
+}
+
+std::string shape_text(const Shape& shape) {
+  return shape.empty() ? "[]" : fmt::format("[\n    {}\n   ]", fmt::join(shape, ",\n    "));
 }
 
 }  // namespace
@@ -111,22 +116,25 @@ std::string to_json(const ManifestContent& content) {
   std::string text = out.dump(1, ' ', false, Json::error_handler_t::strict);
   text.resize(text.size() - 2);  // "\n}"
   text += ",\n \"tensors\": {";
+  std::string members;
   for (std::size_t t = 0; t < content.bound.tensors.size(); ++t) {
     const planner::BoundTensor& tensor = content.bound.tensors[t];
-    Json entry;
-    entry["dtype"] = reshard::name(tensor.target_dtype);
-    entry["shape"] = content.bound.layouts[tensor.layout].target.shape;
-    entry["placement"] = placement_of_layout[tensor.layout];
-    entry["digest"] = crc64::to_hex(content.digests[t]);
-    if (tensor.source_dtype != tensor.target_dtype) entry["source_digest"] = crc64::to_hex(content.source_digests[t]);
-    if (tensor.target_stored_name != tensor.target_name) entry["stored"] = tensor.target_stored_name;
-    add_member(text, t == 0, tensor.target_name, entry);
+    members.clear();
+    fmt::format_to(std::back_inserter(members),
+                   "\n   \"dtype\": \"{}\",\n   \"shape\": {},\n   \"placement\": {},\n   \"digest\": \"{}\"",
+                   reshard::name(tensor.target_dtype), shape_text(content.bound.layouts[tensor.layout].target.shape),
+                   placement_of_layout[tensor.layout], crc64::to_hex(content.digests[t]));
+    if (tensor.source_dtype != tensor.target_dtype)
+      members += fmt::format(",\n   \"source_digest\": \"{}\"", crc64::to_hex(content.source_digests[t]));
+    if (tensor.target_stored_name != tensor.target_name)
+      members += fmt::format(",\n   \"stored\": {}", printed(tensor.target_stored_name));
+    add_member(text, t == 0, tensor.target_name, members);
   }
   text += content.bound.tensors.empty() ? "},\n \"file_list\": {" : "\n },\n \"file_list\": {";
   bool first = true;
   for (const auto& [file, entry] : content.file_list)
     add_member(text, std::exchange(first, false), file,
-               {{"bytes", entry.bytes}, {"digest", crc64::to_hex(entry.digest)}});
+               fmt::format("\n   \"bytes\": {},\n   \"digest\": \"{}\"", entry.bytes, crc64::to_hex(entry.digest)));
   text += first ? "}\n}\n" : "\n }\n}\n";
   return text;
 }

@@ -77,6 +77,13 @@ MoveCost cost_of(const WorkTensor& work, const planner::TensorWriters& tensor_wr
   return out;
 }
 
+double exchange_seconds(const MoveCost& cost, const Machine& machine, int processes, double round_rate) {
+  const double wire = machine.nodes == 1 ? kSharedMemoryBytesPerSecond : kNetworkBytesPerSecond;
+  return read_seconds(cost.bytes_once, cost.reads_once, machine, processes) +
+         static_cast<double>(cost.bytes_once) / (round_rate * processes) +
+         static_cast<double>(cost.bytes_sent) / (wire * processes);
+}
+
 }  // namespace
 
 double direct_seconds(const MoveCost& cost, const Machine& machine, int processes) {
@@ -90,10 +97,11 @@ double direct_seconds(const MoveCost& cost, const Machine& machine, int processe
 }
 
 double exchange_seconds(const MoveCost& cost, const Machine& machine, int processes) {
-  const double wire = machine.nodes == 1 ? kSharedMemoryBytesPerSecond : kNetworkBytesPerSecond;
-  return read_seconds(cost.bytes_once, cost.reads_once, machine, processes) +
-         static_cast<double>(cost.bytes_once) / (kRoundBytesPerSecond * processes) +
-         static_cast<double>(cost.bytes_sent) / (wire * processes);
+  return exchange_seconds(cost, machine, processes, kRoundBytesPerSecond);
+}
+
+double gpu_exchange_seconds(const MoveCost& cost, const Machine& machine, int processes) {
+  return kGpuStartSeconds + exchange_seconds(cost, machine, processes, kGpuRoundBytesPerSecond);
 }
 
 MoveCosts::MoveCosts(const std::vector<WorkTensor>& work, const planner::TargetMap& targets, int processes) {

@@ -11,6 +11,14 @@
 // One byte of the source, read by both of 2 processes from a disk, on one node: 2 / 2e9 = 1.0 ns against
 // 1 / 2e9 + 1 / (2e9 x 2) + 0.5 / (4e9 x 2) = 0.81 ns: exchanged. The rates are round numbers of the order measured;
 // only their ratios matter.
+//
+// Between GPUs a round costs the host its digests alone, but GPUs and NCCL have to be started:
+//
+//   gpu_exchange_seconds = kGpuStartSeconds + bytes once / read rate + reads x seconds per read / processes
+//                          + bytes once / (GPU round rate x processes) + bytes sent / (wire rate x processes)
+//
+// These two figures were not measured: no GPU was there. They are on the careful side of what others report (start of
+// CUDA and NCCL 1 to 4 s; digests at memory speed twice, copies to and from the GPU beside them).
 
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +38,8 @@ namespace reshard::pipeline {
 inline constexpr double kMemoryBytesPerSecond = 4e9;
 /// Packing, unpacking and digests of a round, beyond what a tile in the cache takes; each process.
 inline constexpr double kRoundBytesPerSecond = 2e9;
+inline constexpr double kGpuRoundBytesPerSecond = 4e9;
+inline constexpr double kGpuStartSeconds = 3.0;
 /// Between processes of one node, each; between nodes it is kNetworkBytesPerSecond.
 inline constexpr double kSharedMemoryBytesPerSecond = 4e9;
 
@@ -50,6 +60,7 @@ struct MoveCost {
 /// Seconds, all processes together, of one tensor.
 double direct_seconds(const MoveCost& cost, const Machine& machine, int processes);
 double exchange_seconds(const MoveCost& cost, const Machine& machine, int processes);
+double gpu_exchange_seconds(const MoveCost& cost, const Machine& machine, int processes);
 
 /// Costs of many tensors; those that are cut, read and written alike share one.
 class MoveCosts {

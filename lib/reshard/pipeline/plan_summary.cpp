@@ -131,6 +131,8 @@ PlanHeader header_of(const Prepared& prepared, const PrepareOptions& options, co
 
   out.memory_bound_bytes = options.memory_bytes;
   out.peak_staging_bytes = transport.peak_bytes;
+  out.device_bound_bytes = options.device_memory_bytes;
+  out.peak_device_bytes = transport.device_peak_bytes;
   out.ignored_files = prepared.source.ignored();
   out.dropped = prepared.bound.dropped;
   out.dropped_unmatched = static_cast<std::int64_t>(prepared.bound.dropped_unmatched);

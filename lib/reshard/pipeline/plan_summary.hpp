@@ -54,6 +54,8 @@ struct PlanHeader {
   PlanTotals totals;
   Estimate estimate;
   std::int64_t memory_bound_bytes = 0;           ///< per process
+  std::int64_t device_bound_bytes = 0;           ///< per process, of GPU memory
+  std::vector<std::int64_t> peak_device_bytes;   ///< by process; empty where no GPU takes part
   std::vector<std::int64_t> peak_staging_bytes;  ///< by process, as planned
   std::vector<std::string> ignored_files;
   std::vector<std::string> dropped;        ///< source tensors left out

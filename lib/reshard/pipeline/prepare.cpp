@@ -137,13 +137,15 @@ std::string mesh_text(const layout::Mesh& mesh) {
 /// Tiles as large as is useful; where memory does not hold what moving them takes, smaller ones. So what the least
 /// tiles take is the least memory that works.
 void choose_transport(Prepared& prepared, const PrepareOptions& options) {
-  const Machine machine = options.machine.value_or(Machine{storage_of(prepared.source.root()), 1});
+  const TransportRequest request{
+      options.transport,           options.machine.value_or(Machine{storage_of(prepared.source.root()), 1}),
+      options.processes,           options.memory_bytes,
+      options.device_memory_bytes, options.threads};
   std::int64_t tile_bytes = std::clamp(options.memory_bytes / kTilesInMemory, kLeastTileBytes, kTileBytes);
   while (true) {
     make_tilings(prepared, tile_bytes);
     try {
-      prepared.transport = choose_transport(options.transport, prepared.work, *prepared.map, machine, options.processes,
-                                            options.memory_bytes, options.threads);
+      prepared.transport = choose_transport(request, prepared.work, *prepared.map);
       return;
     } catch (const Error& error) {
       if (error.exit() != Exit::kMemory || tile_bytes == kLeastTileBytes) throw;

@@ -31,6 +31,7 @@ struct PrepareOptions {
   std::optional<fs::path> source;  ///< wins over the plan's `path`
   Transport transport = Transport::kAuto;
   std::int64_t memory_bytes = std::int64_t{512} << 20;
+  std::int64_t device_memory_bytes = std::int64_t{1} << 30;
   int threads = 1;
   bool allow_external = false;
   bool allow_report = false;  ///< the source may be a report of `inspect`

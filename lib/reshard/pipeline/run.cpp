@@ -15,6 +15,7 @@
 #include "reshard/base/directory.hpp"
 #include "reshard/pipeline/direct.hpp"
 #include "reshard/pipeline/exchanged.hpp"
+#include "reshard/pipeline/gpu_exchanged.hpp"
 #include "reshard/pipeline/job.hpp"
 #include "reshard/pipeline/manifest.hpp"
 #include "reshard/pipeline/peak_rss.hpp"
@@ -37,11 +38,31 @@ fs::path target_path(const plan::ParallelPlan& plan, const RunOptions& options) 
 }
 
 /// All processes must have made the same plan of the same files.
-void check_same_plan(Communicator& communicator, const std::string& digest) {
-  if (exchange::same_everywhere(communicator, digest)) return;
-  throw Error(
-      Issue{ErrorCode::kMissing, "", "",
-            "the processes do not see the same plan and source: is the source on a file system that all nodes share?"});
+/// All processes derive the same rounds, each for itself, from what this holds against each other. Collective.
+void check_same_plan(Communicator& communicator, const std::string& digest, const PrepareOptions& options) {
+  if (!exchange::same_everywhere(communicator, digest))
+    throw Error(
+        Issue{ErrorCode::kMissing, "", "",
+              "the processes do not see the same plan and source: is the source on a file system that all nodes "
+              "share?"});
+  if (!exchange::same_everywhere(communicator, fmt::format("{} {} {}", name(options.transport), options.memory_bytes,
+                                                           options.device_memory_bytes)))
+    throw Error(Issue{ErrorCode::kUsage, "", "",
+                      "the processes were started with different --transport, --memory or --device-memory"});
+}
+
+/// With what GPUs take part; nothing where there are none and `transport` leaves it open. Collective, the same on every
+/// process. Errors: kDevice where they are asked for.
+std::optional<std::string> gpus_for(Transport transport, exchange::Gpus* gpus, Communicator& communicator) {
+  const bool asked = transport == Transport::kNccl;
+  if (!asked && (transport != Transport::kAuto || communicator.size() == 1)) return std::nullopt;
+  const std::optional<std::string> refusal =
+      gpus == nullptr ? "this build is without CUDA and NCCL (reshard --version)" : gpus->refusal(communicator);
+  if (!refusal) return fmt::format("CUDA {}, NCCL {}", gpus->cuda_version(), gpus->nccl_version());
+  if (!asked) return std::nullopt;
+  throw exchange::AgreedError(
+      Error(Issue{ErrorCode::kDevice, "", "",
+                  fmt::format("--transport nccl: {}; --transport mpi does the same from host memory", *refusal)}));
 }
 
 std::vector<std::string> names_of(const TargetFiles& target) {
@@ -87,7 +108,7 @@ JournaledFiles journaled_files(const Prepared& prepared) {
 }
 
 /// Directly what is read directly, then the exchange. Returns the peak of this process's buffers.
-std::int64_t move_tensors(const Job& job, const TransportPlan& transport) {
+std::int64_t move_tensors(const Job& job, const TransportPlan& transport, exchange::Gpus* gpus) {
   std::int64_t peak_bytes = 0;
   planner::Selection direct = transport.exchanged;
   direct.flip();
@@ -95,8 +116,10 @@ std::int64_t move_tensors(const Job& job, const TransportPlan& transport) {
     agreed(job.communicator, [&] {
       peak_bytes = run_direct(job, transport.direct[static_cast<std::size_t>(job.communicator.rank())], direct);
     });
-  if (transport.transport != Transport::kDirect)
+  if (transport.transport == Transport::kMpi)
     peak_bytes = std::max(peak_bytes, run_exchanged(job, transport.exchange, transport.exchanged));
+  if (transport.transport == Transport::kNccl)
+    peak_bytes = std::max(peak_bytes, run_gpu_exchanged(job, transport.exchange, transport.exchanged, *gpus));
   return peak_bytes;
 }
 
@@ -245,12 +268,15 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     check_output(*options.output, {source});
   });
   PrepareOptions how = options.prepare;
-  if (!how.machine) how.machine = machine_of(source_path(loaded->plan, how), communicator);
+  if (!how.machine) {
+    how.machine = machine_of(source_path(loaded->plan, how), communicator);
+    how.machine->gpus = gpus_for(how.transport, options.gpus, communicator);
+  }
   agreed(communicator, [&] { result.prepared = prepare(std::move(*loaded), how, formats); });
   const Prepared& prepared = *result.prepared;
   result.target = staging->target();
   agreed(communicator, [&] {
-    check_same_plan(communicator, prepared.plan_digest);
+    check_same_plan(communicator, prepared.plan_digest, how);
     for (const std::string& name : prepared.source.file_names()) staging->check_outside(prepared.source.root() / name);
     staging->check_outside(options.prepare.plan_file);
   });
@@ -321,7 +347,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     journal.open();
   });
 
-  peak_bytes = std::max(peak_bytes, move_tensors(job, prepared.transport));
+  peak_bytes = std::max(peak_bytes, move_tensors(job, prepared.transport, options.gpus));
   communicator.barrier();
 
   Ledger::Totals totals;

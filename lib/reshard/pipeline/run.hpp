@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "reshard/exchange/communicator.hpp"
+#include "reshard/exchange/device.hpp"
 #include "reshard/pipeline/hooks.hpp"
 #include "reshard/pipeline/ledger.hpp"
 #include "reshard/pipeline/prepare.hpp"
@@ -24,6 +25,7 @@ struct RunOptions {
   bool verify = false;             ///< reads the files again before they are published
   std::optional<fs::path> output;  ///< where the report will go: not into source or target
   std::string tool;                ///< "reshard 0.1.0", for the manifest
+  exchange::Gpus* gpus = nullptr;  ///< nothing: this build has no GPU transport
   Hooks* hooks = nullptr;
   const volatile std::sig_atomic_t* interrupted = nullptr;
   std::atomic<std::int64_t>* progress_bytes = nullptr;

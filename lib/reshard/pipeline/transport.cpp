@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "reshard/base/error.hpp"
+#include "reshard/pipeline/gpu_exchanged.hpp"
 #include "reshard/planner/rounds.hpp"
 
 namespace reshard::pipeline {
@@ -61,19 +62,35 @@ std::string reason(const Amplification& direct, const Amplification& exchanged, 
       exchanged.tensors, exchanged.tensors + direct.tensors, exchanged.times(), where(machine), direct.times());
 }
 
+/// Whether GPUs take part, and what `auto` says of them; empty where there are none to speak of.
+std::string judge_gpus(const MoveCost& exchanged, const TransportRequest& request, Transport& transport) {
+  if (!request.machine.gpus) return "";
+  const double host = exchange_seconds(exchanged, request.machine, request.processes);
+  const double gpu = gpu_exchange_seconds(exchanged, request.machine, request.processes);
+  if (gpu < host) transport = Transport::kNccl;
+  return fmt::format("; between GPUs ({}) an estimated {:.1f} s, from host memory {:.1f} s", *request.machine.gpus, gpu,
+                     host);
+}
+
 /// Decides for every tensor and sums up what the direct ones cost.
-void decide(Transport asked, const std::vector<planner::WorkTensor>& work, const MoveCosts& costs,
-            const Machine& machine, int processes, TransportPlan& out) {
+void decide(const TransportRequest& request, const std::vector<planner::WorkTensor>& work, const MoveCosts& costs,
+            TransportPlan& out) {
+  const Machine& machine = request.machine;
+  const int processes = request.processes;
   Amplification direct;
   Amplification exchanged;
+  MoveCost all_exchanged;
   out.exchanged.assign(work.size(), false);
   out.direct.assign(static_cast<std::size_t>(processes), {});
   for (std::size_t t = 0; t < work.size(); ++t) {
     const MoveCost& cost = costs.of(t);
-    if (asked == Transport::kAuto && processes > 1 &&
+    if (request.asked == Transport::kAuto && processes > 1 &&
         exchange_seconds(cost, machine, processes) < direct_seconds(cost, machine, processes)) {
       out.exchanged[t] = true;
       exchanged.add(cost, work[t]);
+      all_exchanged.bytes_once += cost.bytes_once;
+      all_exchanged.reads_once += cost.reads_once;
+      all_exchanged.bytes_sent += cost.bytes_sent;
       continue;
     }
     direct.add(cost, work[t]);
@@ -85,8 +102,9 @@ void decide(Transport asked, const std::vector<planner::WorkTensor>& work, const
     }
   }
   out.transport = exchanged.tensors == 0 ? Transport::kDirect : Transport::kMpi;
-  if (asked == Transport::kAuto)
-    out.why = processes == 1 ? "one process: nothing to exchange" : reason(direct, exchanged, machine);
+  if (request.asked != Transport::kAuto) return;
+  out.why = processes == 1 ? "one process: nothing to exchange" : reason(direct, exchanged, machine);
+  if (exchanged.tensors > 0) out.why += judge_gpus(all_exchanged, request, out.transport);
 }
 
 }  // namespace
@@ -99,6 +117,8 @@ std::string_view name(Transport transport) {
       return "direct";
     case Transport::kMpi:
       return "mpi";
+    case Transport::kNccl:
+      return "nccl";
   }
   internal_error("a transport without a name");
 }
@@ -109,38 +129,52 @@ std::int64_t TransportPlan::bytes_read() const {
   return out;
 }
 
-TransportPlan choose_transport(Transport asked, const std::vector<planner::WorkTensor>& work,
-                               const planner::TargetMap& targets, const Machine& machine, int processes,
-                               std::int64_t memory_bytes, int threads) {
+TransportPlan choose_transport(const TransportRequest& request, const std::vector<planner::WorkTensor>& work,
+                               const planner::TargetMap& targets) {
+  const Transport asked = request.asked;
+  const std::int64_t memory_bytes = request.memory_bytes;
   TransportPlan out;
   out.transport = asked;
   out.why = "asked for";
-  out.peak_bytes.assign(static_cast<std::size_t>(processes), 0);
-  if (asked == Transport::kMpi) {
+  if (asked == Transport::kNccl && request.machine.gpus) out.why += fmt::format("; {}", *request.machine.gpus);
+  out.peak_bytes.assign(static_cast<std::size_t>(request.processes), 0);
+  if (asked == Transport::kMpi || asked == Transport::kNccl) {
     out.exchanged.assign(work.size(), true);
   } else {
-    const MoveCosts costs(work, targets, processes);
-    decide(asked, work, costs, machine, processes, out);
+    const MoveCosts costs(work, targets, request.processes);
+    decide(request, work, costs, out);
     for (std::size_t p = 0; p < out.direct.size(); ++p) {
       const DirectCost& cost = out.direct[p];
       if (cost.least_memory_bytes == 0) continue;
       if (planner::buffer_bytes(cost.least_memory_bytes) > memory_bytes)
         refuse_memory(least_memory_bytes(work.size(), costs), memory_bytes);
-      out.peak_bytes[p] = direct_memory(cost, memory_bytes, threads).peak_bytes();
+      out.peak_bytes[p] = direct_memory(cost, memory_bytes, request.threads).peak_bytes();
     }
   }
   if (out.transport == Transport::kDirect) return out;
+  const planner::RoundBound bound = out.transport == Transport::kNccl
+                                        ? gpu_round_bound(memory_bytes, request.device_memory_bytes)
+                                        : planner::RoundBound{std::min(memory_bytes, kRoundBytes)};
   try {
-    out.exchange = exchange_cost(work, targets, processes, std::min(memory_bytes, kRoundBytes), out.exchanged);
+    out.exchange = exchange_cost(work, targets, request.processes, bound, out.exchanged);
   } catch (const Error& error) {
-    if (asked == Transport::kMpi || error.exit() != Exit::kMemory) throw;
-    TransportPlan direct =
-        choose_transport(Transport::kDirect, work, targets, machine, processes, memory_bytes, threads);
-    direct.why = "the memory bound does not hold the rounds of an exchange";
-    return direct;
+    if (asked != Transport::kAuto || error.exit() != Exit::kMemory) throw;
+    // Host memory holds rounds that a GPU's do not; what is read directly needs least.
+    TransportRequest other = request;
+    if (out.transport == Transport::kNccl) {
+      other.machine.gpus.reset();
+    } else {
+      other.asked = Transport::kDirect;
+    }
+    TransportPlan plan = choose_transport(other, work, targets);
+    if (out.transport == Transport::kMpi) plan.why = "the memory bound does not hold the rounds of an exchange";
+    return plan;
   }
   for (std::size_t p = 0; p < out.peak_bytes.size(); ++p)
-    out.peak_bytes[p] = std::max(out.peak_bytes[p], out.exchange.peak_bytes[p]);
+    out.peak_bytes[p] = std::max(out.peak_bytes[p], out.exchange.peak[p].host_bytes * bound.in_flight);
+  if (out.transport == Transport::kNccl)
+    for (const planner::RoundMemory& peak : out.exchange.peak)
+      out.device_peak_bytes.push_back(peak.device_bytes * bound.in_flight);
   return out;
 }
 

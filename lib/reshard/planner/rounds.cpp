@@ -9,13 +9,23 @@
 #include "reshard/base/error.hpp"
 
 namespace reshard::planner {
+namespace {
 
-Rounds::Rounds(std::span<const WorkTensor> tensors, const TargetMap& targets, int processes, std::int64_t bound_bytes,
+/// Entries of the table: one walks the innermost dims, so many are made of the outer ones.
+std::int64_t task_count(const layout::CopyBox& box) {
+  std::int64_t out = 1;
+  for (std::size_t i = kTaskDims; i < box.dims.size(); ++i) out *= box.dims[i - kTaskDims].extent;
+  return out;
+}
+
+}  // namespace
+
+Rounds::Rounds(std::span<const WorkTensor> tensors, const TargetMap& targets, int processes, RoundBound bound,
                const Selection& selected)
     : tensors_(tensors),
       writers_(tensor_writers(tensors, targets)),
       processes_(processes),
-      bound_bytes_(bound_bytes),
+      bound_(bound),
       tiles_(tensors, 1, selected),
       queue_(static_cast<std::size_t>(processes)),
       taken_(static_cast<std::size_t>(processes), 0),
@@ -63,30 +73,78 @@ RoundTile Rounds::assigned(TileId id, std::vector<std::int64_t>& read_bytes) con
   return out;
 }
 
-std::vector<std::int64_t> Rounds::bytes_of(const RoundTile& tile) const {
+std::vector<RoundMemory> Rounds::memory_of(const RoundTile& tile) const {
   const WorkTensor& tensor = tensors_[tile.id.tensor];
-  std::vector<std::int64_t> held(static_cast<std::size_t>(processes_), 0);
+  std::vector<RoundMemory> held(static_cast<std::size_t>(processes_));
+  const auto add = [&](ProcessRank process, std::int64_t bytes) {
+    RoundMemory& of_process = held[static_cast<std::size_t>(process)];
+    if (!bound_.device_bytes) {
+      of_process.host_bytes += buffer_bytes(bytes);
+    } else {
+      of_process.host_bytes += device_buffer_bytes(bytes);
+      of_process.device_bytes += device_buffer_bytes(bytes);
+    }
+  };
   for (std::size_t s = 0; s < tile.readers.size(); ++s)
-    held[static_cast<std::size_t>(tile.readers[s])] +=
-        buffer_bytes(tile.tile.sources[s].span_elements() * tensor.source_element_bytes);
+    add(tile.readers[s], tile.tile.sources[s].span_elements() * tensor.source_element_bytes);
   for (std::size_t t = 0; t < tile.writers.size(); ++t)
     for (const ProcessRank writer : tile.writers[t])
-      held[static_cast<std::size_t>(writer)] +=
-          buffer_bytes(tile.tile.targets[t].elements * tensor.target_element_bytes);
+      add(writer, tile.tile.targets[t].elements * tensor.target_element_bytes);
+  if (bound_.device_bytes) {
+    for (const PadBox& pad : tile.tile.pads)
+      for (const ProcessRank writer : tile.writers[pad.box.target]) add(writer, tensor.target_element_bytes);
+    add_device_copies(tile, held);
+  } else {
+    add_host_copies(tile, held);
+  }
+  return held;
+}
+
+void Rounds::add_host_copies(const RoundTile& tile, std::vector<RoundMemory>& held) const {
+  const WorkTensor& tensor = tensors_[tile.id.tensor];
   for (const layout::CopyBox& box : tile.tile.copies) {
     const ProcessRank reader = tile.readers[box.source];
     const std::int64_t packed = box.elements() * tensor.target_element_bytes;
     // A conversion packs what it converts first.
     if (tensor.converts())
-      held[static_cast<std::size_t>(reader)] +=
+      held[static_cast<std::size_t>(reader)].host_bytes +=
           buffer_bytes(box.elements() * tensor.source_element_bytes) + buffer_bytes(packed);
     for (const ProcessRank writer : tile.writers[box.target]) {
       if (writer == reader) continue;
-      held[static_cast<std::size_t>(reader)] += buffer_bytes(packed + kRegisterBytes);
-      held[static_cast<std::size_t>(writer)] += buffer_bytes(packed + kRegisterBytes);
+      held[static_cast<std::size_t>(reader)].host_bytes += buffer_bytes(packed + kRegisterBytes);
+      held[static_cast<std::size_t>(writer)].host_bytes += buffer_bytes(packed + kRegisterBytes);
     }
   }
-  return held;
+}
+
+void Rounds::add_device_copies(const RoundTile& tile, std::vector<RoundMemory>& held) const {
+  const WorkTensor& tensor = tensors_[tile.id.tensor];
+  const auto add_tasks = [&](ProcessRank process, std::int64_t tasks) {
+    held[static_cast<std::size_t>(process)].tasks += tasks;
+  };
+  for (std::size_t t = 0; t < tile.writers.size(); ++t)
+    for (const ProcessRank writer : tile.writers[t]) add_tasks(writer, tile.tile.targets[t].has_padding ? 1 : 0);
+  for (const PadBox& pad : tile.tile.pads)
+    for (const ProcessRank writer : tile.writers[pad.box.target]) add_tasks(writer, task_count(pad.box));
+  for (const layout::CopyBox& box : tile.tile.copies) {
+    const ProcessRank reader = tile.readers[box.source];
+    const std::int64_t packed = device_buffer_bytes(box.elements() * tensor.target_element_bytes);
+    for (const ProcessRank writer : tile.writers[box.target]) {
+      add_tasks(writer, task_count(box));
+      if (writer == reader && processes_ > 1) continue;
+      // One process sends to itself, so that what it does is what many do.
+      add_tasks(reader, task_count(box));
+      held[static_cast<std::size_t>(reader)].device_bytes += packed;
+      held[static_cast<std::size_t>(writer)].device_bytes += packed;
+    }
+  }
+}
+
+bool Rounds::fits(const std::vector<RoundMemory>& held) const {
+  return std::all_of(held.begin(), held.end(), [&](const RoundMemory& of_process) {
+    return of_process.host_bytes <= bound_.host_bytes / bound_.in_flight &&
+           (!bound_.device_bytes || of_process.device_bytes <= *bound_.device_bytes / bound_.in_flight);
+  });
 }
 
 bool Rounds::wait_for_next() {
@@ -98,30 +156,44 @@ bool Rounds::wait_for_next() {
   return true;
 }
 
-std::int64_t Rounds::largest_left() {
-  std::int64_t out = 0;
+void Rounds::refuse_bound() {
+  RoundMemory least;
   do {
-    const std::vector<std::int64_t> held = bytes_of(*waiting_);
-    out = std::max(out, *std::max_element(held.begin(), held.end()));
+    for (const RoundMemory& of_process : memory_of(*waiting_)) {
+      least.host_bytes = std::max(least.host_bytes, of_process.host_bytes);
+      least.device_bytes = std::max(least.device_bytes, of_process.device_bytes);
+    }
   } while (wait_for_next());
-  return out;
+  IssueList issues;
+  const auto check = [&](const char* option, std::int64_t given, std::int64_t of_round) {
+    const std::int64_t needed = of_round * bound_.in_flight;
+    if (needed > given)
+      issues.add(
+          {ErrorCode::kMemory, "", "",
+           fmt::format("{} {} is too small to make progress: at least {} bytes are needed", option, given, needed)});
+  };
+  check("--memory", bound_.host_bytes, least.host_bytes);
+  if (bound_.device_bytes) check("--device-memory", *bound_.device_bytes, least.device_bytes);
+  issues.throw_if_any(Exit::kMemory);
+  internal_error("a round that fits its bound was refused");
 }
 
 std::optional<std::vector<RoundTile>> Rounds::next() {
   std::vector<RoundTile> round;
-  held_.assign(static_cast<std::size_t>(processes_), 0);
+  held_.assign(static_cast<std::size_t>(processes_), {});
   while (true) {
     if (!waiting_ && !wait_for_next()) break;
-    const std::vector<std::int64_t> more = bytes_of(*waiting_);
-    const std::int64_t most = *std::max_element(more.begin(), more.end());
-    if (most > bound_bytes_)
-      throw Error(Issue{ErrorCode::kMemory, "", "",
-                        fmt::format("--memory {} is too small to make progress: at least {} bytes are needed",
-                                    bound_bytes_, largest_left())});
-    bool fits = true;
-    for (std::size_t p = 0; p < held_.size(); ++p) fits = fits && held_[p] + more[p] <= bound_bytes_;
-    if (!fits) break;
-    for (std::size_t p = 0; p < held_.size(); ++p) held_[p] += more[p];
+    std::vector<RoundMemory> more = memory_of(*waiting_);
+    if (!fits(more)) refuse_bound();
+    std::int64_t most_tasks = 0;
+    for (std::size_t p = 0; p < held_.size(); ++p) {
+      more[p].host_bytes += held_[p].host_bytes;
+      more[p].device_bytes += held_[p].device_bytes;
+      more[p].tasks += held_[p].tasks;
+      most_tasks = std::max(most_tasks, more[p].tasks);
+    }
+    if (!round.empty() && (!fits(more) || most_tasks > kRoundTasks)) break;
+    held_ = std::move(more);
     round.push_back(std::move(*waiting_));
     waiting_.reset();
   }

@@ -41,8 +41,12 @@ void add_header(JsonDocument& document, const pipeline::PlanHeader& plan,
                                     {"rounds", totals.rounds}}));
   document.member("estimate",
                   dumped({{"seconds", plan.estimate.seconds}, {"floor_seconds", plan.estimate.floor_seconds}}));
-  document.member("memory",
-                  dumped({{"bound_bytes", plan.memory_bound_bytes}, {"peak_staging_bytes", plan.peak_staging_bytes}}));
+  Json memory = {{"bound_bytes", plan.memory_bound_bytes}, {"peak_staging_bytes", plan.peak_staging_bytes}};
+  if (!plan.peak_device_bytes.empty()) {
+    memory["device_bound_bytes"] = plan.device_bound_bytes;
+    memory["peak_device_bytes"] = plan.peak_device_bytes;
+  }
+  document.member("memory", dumped(memory));
 }
 
 void add_warnings(JsonDocument& document, const std::vector<Warning>& warnings) {

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "reshard/report/text.hpp"
 
 namespace reshard::report {
@@ -24,6 +26,13 @@ std::string sides_text(const pipeline::PlanHeader& plan) {
 
 std::string transport_text(const pipeline::PlanHeader& plan) {
   return labelled("transport", fmt::format("{}: {}", plan.transport, plan.transport_why));
+}
+
+std::string device_text(const pipeline::PlanHeader& plan) {
+  if (plan.peak_device_bytes.empty()) return "";
+  const std::int64_t peak = *std::max_element(plan.peak_device_bytes.begin(), plan.peak_device_bytes.end());
+  return labelled("GPU memory", fmt::format("{} of tensor bytes in a process at most, {} allowed", bytes_text(peak),
+                                            bytes_text(plan.device_bound_bytes)));
 }
 
 std::string left_out_text(const pipeline::PlanHeader& plan) {

@@ -42,6 +42,7 @@ std::string header_text(const pipeline::PlanHeader& plan) {
   for (const std::int64_t bytes_held : plan.peak_staging_bytes) peak = std::max(peak, bytes_held);
   out += labelled("memory", fmt::format("{} of tensor bytes in a process at most, {} allowed", bytes_text(peak),
                                         bytes_text(plan.memory_bound_bytes)));
+  out += device_text(plan);
   out += labelled("estimate", fmt::format("{} where storage does {:g} GB/s each way, {} if all of it overlaps",
                                           seconds_text(plan.estimate.seconds), pipeline::kStorageBytesPerSecond / 1e9,
                                           seconds_text(plan.estimate.floor_seconds)));

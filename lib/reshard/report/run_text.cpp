@@ -94,6 +94,7 @@ std::string run_text(const pipeline::PlanHeader& plan, const pipeline::RunResult
       labelled("memory", fmt::format("{} of tensor bytes in a process at most, {} allowed; {} resident",
                                      bytes_text(most_of(result.peak_staging_bytes)),
                                      bytes_text(plan.memory_bound_bytes), bytes_text(most_of(result.peak_rss_bytes))));
+  out += device_text(plan);
   if (!result.side_files.empty()) out += labelled("copied", names_text(result.side_files, kNames));
   if (!result.side_files_left.empty())
     out += labelled("not copied", names_text(result.side_files_left, kNames) +

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "reshard/base/crc64.hpp"
+#include "reshard/exchange/convert.hpp"
 
 using namespace reshard;
 using exchange::Side;
@@ -122,4 +123,26 @@ TEST_CASE("a column one element wide is a box as any other") {
   }
   CHECK(exchange::box_register(layout::flattened(box), Side::kSource, 2, source, 20) ==
         exchange::box_register(layout::flattened(box), Side::kTarget, 2, target, 20));
+}
+
+TEST_CASE("the register of a box as it will be converted is that of the box once it is converted") {
+  // A run of more elements than are converted at a time, and the strided box.
+  CopyBox line;
+  line.source_offset = 3;
+  line.target_offset = 0;
+  line.logical_offset = 3;
+  line.dims = {{5000, 1, 1, 1}};
+  for (const auto& [from, to] : {std::pair(Dtype::kF32, Dtype::kBf16), std::pair(Dtype::kF16, Dtype::kF64),
+                                 std::pair(Dtype::kF64, Dtype::kF32), std::pair(Dtype::kBf16, Dtype::kF16)})
+    for (const auto& [box, elements] : {std::pair(sample(), 120), std::pair(line, 5003)}) {
+      const auto from_bytes = static_cast<std::size_t>(size_bytes(from));
+      const auto to_bytes = static_cast<std::size_t>(size_bytes(to));
+      const std::vector<std::byte> source = noise(static_cast<std::size_t>(elements) * from_bytes, 5);
+      std::vector<std::byte> packed(static_cast<std::size_t>(box.elements()) * from_bytes);
+      exchange::pack_box(box, Side::kSource, size_bytes(from), source, packed);
+      std::vector<std::byte> converted(static_cast<std::size_t>(box.elements()) * to_bytes);
+      exchange::convert(from, packed, to, converted);
+      CHECK(exchange::converted_register(box, Side::kSource, from, to, source, elements) ==
+            exchange::packed_register(box, size_bytes(to), converted, elements));
+    }
 }

@@ -43,6 +43,15 @@ TEST_CASE("what is read once anyway is never exchanged") {
       CHECK(direct_seconds(halves, {storage, nodes}, 2) < exchange_seconds(halves, {storage, nodes}, 2));
 }
 
+TEST_CASE("GPUs pay where much goes through the rounds, not where starting them takes longer") {
+  const Machine disk{Storage::kDisk, 1};
+  CHECK(gpu_exchange_seconds(both_need_it(), disk, 2) == doctest::Approx(3 + 1 / 2.0 + 2e-5 / 2 + 1 / 8.0 + 0.5 / 8.0));
+  CHECK(gpu_exchange_seconds(both_need_it(), disk, 2) > exchange_seconds(both_need_it(), disk, 2));
+  const MoveCost large{{}, 100 * kGB, 100, 50 * kGB};
+  CHECK(gpu_exchange_seconds(large, disk, 2) < exchange_seconds(large, disk, 2));
+  CHECK(gpu_exchange_seconds(large, disk, 64) > exchange_seconds(large, disk, 64));
+}
+
 TEST_CASE("short runs count over a network: the same bytes in many reads") {
   MoveCost rows = both_need_it();
   for (auto& [process, cost] : rows.direct) cost = {kGB / 2, 100'000, 0};  // its columns of every row

@@ -88,7 +88,7 @@ std::vector<ProcessRank> writers_of(const planner::TargetPart& part, std::size_t
 Outcome run(const Setup& setup, const TargetMap& map, int processes, std::int64_t bound) {
   Outcome out;
   out.read_bytes.assign(static_cast<std::size_t>(processes), 0);
-  Rounds rounds(setup.work, map, processes, bound);
+  Rounds rounds(setup.work, map, processes, {bound});
   while (const auto round = rounds.next()) {
     out.rounds.emplace_back();
     for (const RoundTile& tile : *round) {
@@ -100,7 +100,7 @@ Outcome run(const Setup& setup, const TargetMap& map, int processes, std::int64_
         CHECK(tile.writers[t] ==
               writers_of(tile.tile.targets[t], tile.id.tensor, setup.work[tile.id.tensor].target_element_bytes, map));
     }
-    out.most_held = std::max(out.most_held, *std::max_element(rounds.held_bytes().begin(), rounds.held_bytes().end()));
+    for (const planner::RoundMemory& held : rounds.held()) out.most_held = std::max(out.most_held, held.host_bytes);
   }
   return out;
 }
@@ -108,7 +108,7 @@ Outcome run(const Setup& setup, const TargetMap& map, int processes, std::int64_
 /// The bytes that a refusal for want of memory names; 0 where there is none.
 std::int64_t least_named(const Setup& setup, const TargetMap& map, int processes, std::int64_t bound) {
   try {
-    Rounds rounds(setup.work, map, processes, bound);
+    Rounds rounds(setup.work, map, processes, {bound});
     while (rounds.next()) {
     }
   } catch (const Error& error) {
@@ -181,9 +181,9 @@ TEST_CASE("a process holds all source parts and target parts of its tiles, each 
   Setup setup;
   setup.add(pair, 4, 1000);  // two tiles of 15 rows of 16 bytes: 240 bytes in buffers of 256
   const TargetMap map = setup.map(1);
-  Rounds rounds(setup.work, map, 1, 1 << 20);
+  Rounds rounds(setup.work, map, 1, {1 << 20});
   CHECK(rounds.next().value().size() == 2);
-  CHECK(rounds.held_bytes() == std::vector<std::int64_t>{4 * 256});
+  CHECK(rounds.held() == std::vector<planner::RoundMemory>{{4 * 256}});
 }
 
 TEST_CASE("a process reads at most a quarter more than the mean, also where one source rank holds everything") {
@@ -207,11 +207,65 @@ TEST_CASE("what a process writes it reads itself where the shares allow it") {
   setup.add(pair, 4, 64 << 10);
   const TargetMap map = setup.map(2);
   std::int64_t foreign = 0;
-  Rounds rounds(setup.work, map, 2, 64 << 20);
+  Rounds rounds(setup.work, map, 2, {64 << 20});
   while (const auto round = rounds.next())
     for (const RoundTile& tile : *round)
       for (std::size_t s = 0; s < tile.readers.size(); ++s)
         if (std::find(tile.writers[0].begin(), tile.writers[0].end(), tile.readers[s]) == tile.writers[0].end())
           ++foreign;
   CHECK(foreign == 0);
+}
+
+TEST_CASE(
+    "between GPUs the host holds what is read and written, the device the messages too, one process's own included") {
+  const replay::Pair pair = uncut_to_rows(30, 4, 2);
+  Setup setup;
+  setup.add(pair, 4, 1000);  // two tiles of 15 rows of 16 bytes: 240 bytes in buffers of 256
+  const TargetMap one = setup.map(1);
+  Rounds alone(setup.work, one, 1, {1 << 20, 1 << 20});
+  CHECK(alone.next().value().size() == 2);
+  // Each tile: read, written; sent, received; packed and unpacked.
+  CHECK(alone.held() == std::vector<planner::RoundMemory>{{2 * 512, 2 * 1024, 2 * 2}});
+
+  const TargetMap two = setup.map(2);
+  Rounds together(setup.work, two, 2, {1 << 20, 1 << 20});
+  CHECK(together.next().value().size() == 2);
+  // Each process reads what it writes: one task moves it.
+  CHECK(together.held() == std::vector<planner::RoundMemory>{{512, 512, 1}, {512, 512, 1}});
+}
+
+TEST_CASE("bounds that are too small for a round between GPUs are each named, with what all rounds in flight need") {
+  const replay::Pair pair = uncut_to_rows(30, 4, 2);
+  Setup setup;
+  setup.add(pair, 4, 1000);
+  const TargetMap map = setup.map(1);
+  const auto refusals = [&](planner::RoundBound bound) {
+    std::vector<std::string> out;
+    try {
+      Rounds rounds(setup.work, map, 1, bound);
+      while (rounds.next()) {
+      }
+    } catch (const Error& error) {
+      CHECK(error.exit() == Exit::kMemory);
+      for (const Issue& issue : error.issues()) out.push_back(issue.message);
+    }
+    return out;
+  };
+  const std::string host = "--memory 1023 is too small to make progress: at least 1024 bytes are needed";
+  const std::string device = "--device-memory 2047 is too small to make progress: at least 2048 bytes are needed";
+  CHECK(refusals({1023, 2047, 2}) == std::vector<std::string>{host, device});
+  CHECK(refusals({1024, 2047, 2}) == std::vector<std::string>{device});
+  CHECK(refusals({1023, 2048, 2}) == std::vector<std::string>{host});
+  CHECK(refusals({1024, 2048, 2}).empty());
+}
+
+TEST_CASE("a round between GPUs has no more tasks than the tables hold, however small its boxes are") {
+  const replay::Pair pair = uncut_to_rows(planner::kRoundTasks, 1, 2);
+  Setup setup;
+  setup.add(pair, 4, 2);  // a tile for each row
+  const TargetMap map = setup.map(1);
+  Rounds rounds(setup.work, map, 1, {1 << 30, 1 << 30});
+  std::vector<std::int64_t> tasks;
+  while (rounds.next()) tasks.push_back(rounds.held().front().tasks);
+  CHECK(tasks == std::vector<std::int64_t>{planner::kRoundTasks, planner::kRoundTasks});
 }

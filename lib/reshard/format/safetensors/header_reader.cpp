@@ -273,10 +273,12 @@ void check_tiling(const std::string& path, const std::vector<StoredTensor>& tens
                   std::int64_t buffer_bytes) {
   std::vector<std::size_t> order(ranges.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  const auto is_before = [&](std::size_t a, std::size_t b) {
     return std::tie(ranges[a].begin, ranges[a].end, tensors[a].name) <
            std::tie(ranges[b].begin, ranges[b].end, tensors[b].name);
-  });
+  };
+  // Most writers list tensors as their data lie.
+  if (!std::is_sorted(order.begin(), order.end(), is_before)) std::sort(order.begin(), order.end(), is_before);
   std::int64_t at = 0;
   const std::string* previous = nullptr;
   for (const std::size_t i : order) {
@@ -295,6 +297,19 @@ void check_tiling(const std::string& path, const std::vector<StoredTensor>& tens
     fail(ErrorCode::kFormat, path, "",
          fmt::format("the last tensor ends at byte {} of the data, of which the file has {}: {} bytes too many", at,
                      buffer_bytes, buffer_bytes - at));
+}
+
+/// Moves each tensor once: they are large.
+void sort_by_name(std::vector<StoredTensor>& tensors) {
+  std::vector<std::size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto is_before = [&](std::size_t a, std::size_t b) { return tensors[a].name < tensors[b].name; };
+  if (std::is_sorted(order.begin(), order.end(), is_before)) return;
+  std::sort(order.begin(), order.end(), is_before);
+  std::vector<StoredTensor> sorted;
+  sorted.reserve(tensors.size());
+  for (const std::size_t i : order) sorted.push_back(std::move(tensors[i]));
+  tensors = std::move(sorted);
 }
 
 }  // namespace
@@ -319,8 +334,7 @@ FileCatalog read_header(const File& file) {
   refuse_dcp_shard(path, catalog.metadata);
   for (std::size_t i = 0; i < ranges.size(); ++i)
     if (ranges[i].begin != ranges[i].end) catalog.tensors[i].offset = data_begin + ranges[i].begin;
-  std::sort(catalog.tensors.begin(), catalog.tensors.end(),
-            [](const StoredTensor& a, const StoredTensor& b) { return a.name < b.name; });
+  sort_by_name(catalog.tensors);
   return catalog;
 }
 

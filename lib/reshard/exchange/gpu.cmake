@@ -51,6 +51,7 @@ if(RESHARD_CUDA STREQUAL "ON" AND no_cuda)
   message(FATAL_ERROR "RESHARD_CUDA=ON: ${no_cuda}")
 endif()
 
+list(APPEND CMAKE_MODULE_PATH ${CMAKE_CURRENT_LIST_DIR}/nccl)
 if(RESHARD_NCCL STREQUAL "ON")
   if(no_cuda)
     message(FATAL_ERROR "RESHARD_NCCL=ON: the transport needs CUDA: ${no_cuda}")

@@ -3,10 +3,10 @@
 
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 # The Python packages of NCCL come without libnccl.so.
-find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib64 lib)
+find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 NAMES_PER_DIR HINTS ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES lib64 lib)
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
 
-if(NCCL_INCLUDE_DIR)
+if(EXISTS "${NCCL_INCLUDE_DIR}/nccl.h")
   file(READ ${NCCL_INCLUDE_DIR}/nccl.h header)
   set(NCCL_VERSION "")
   foreach(part MAJOR MINOR PATCH)
@@ -18,7 +18,7 @@ if(NCCL_INCLUDE_DIR)
 endif()
 
 include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(NCCL REQUIRED_VARS NCCL_LIBRARY NCCL_INCLUDE_DIR VERSION_VAR NCCL_VERSION)
+find_package_handle_standard_args(NCCL REQUIRED_VARS NCCL_LIBRARY NCCL_INCLUDE_DIR NCCL_VERSION VERSION_VAR NCCL_VERSION)
 
 if(NCCL_FOUND AND NOT TARGET NCCL::NCCL)
   add_library(NCCL::NCCL UNKNOWN IMPORTED)
