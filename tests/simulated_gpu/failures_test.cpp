@@ -158,11 +158,14 @@ TEST_CASE("simulated GPU: an error while a round runs ends it") {
   const Traffic rounds = traffic();
   for (const char* call : {"cudaEventQuery", "ncclCommGetAsyncError"}) {
     auto device = gpus->open(world(), rounds.memory(), kPatience);
-    device->start(0, rounds.prepare(0, device->host(0)));
+    {
+      // So that the round has not ended when the error comes.
+      const MachineWith hanging_machine(Variables{{"SIMULATED_GPU_HANG", fails("ncclGroupEnd", 1)}});
+      device->start(0, rounds.prepare(0, device->host(0)));
+    }
     const bool fails_here = world().rank() == failing();
     std::string found;
     {
-      // Every process begins to finish; one fails at once, with its messages not yet sent.
       const MachineWith failing_machine(Variables{{"SIMULATED_GPU_FAIL", fails(call, 1)}});
       found = outcome([&] { device->finish(0); });
     }
