@@ -9,7 +9,7 @@
 #include "mpi/world.hpp"
 #include "simulated_gpu/machine.hpp"
 #include "simulated_gpu/traffic.hpp"
-#include "support/simulated_gpu/memory.hpp"
+#include "support/simulated_gpu/nccl_world.hpp"
 #include "support/simulated_gpu/simulated_gpus.hpp"
 
 using namespace reshard;
@@ -66,7 +66,7 @@ TEST_CASE("simulated GPU: messages of all sizes between all processes arrive, ro
 }
 
 TEST_CASE("simulated GPU: small messages in many rounds") {
-  const Result result = run(20, random_sizes(7, 20), 200);
+  const Result result = run(20, random_sizes(7, 20), 60);
   CHECK(result.wrong == 0);
   CHECK(result.sent == result.to_send);
 }
@@ -88,15 +88,17 @@ TEST_CASE("simulated GPU: rounds in which some or all processes have nothing to 
   CHECK(result.sent == result.to_send);
 }
 
-TEST_CASE("simulated GPU: a device without rounds and without memory opens and ends") {
+TEST_CASE("simulated GPU: a device without memory opens, takes rounds of nothing and ends without an abort") {
   const auto gpus = simulated_gpu::simulated_gpus();
   REQUIRE(gpus->refusal(world()) == std::nullopt);
+  const std::size_t aborted = simulated_gpu::aborted_communicators();
   auto device = gpus->open(world(), {}, kPatience);
   CHECK(device->host(0).empty());
   device->start(0, {});
   device->finish(0);
   device.reset();
   CHECK(left_behind() == 0);
+  CHECK(simulated_gpu::aborted_communicators() == aborted);
 }
 
 TEST_CASE("simulated GPU: two devices one after the other") {

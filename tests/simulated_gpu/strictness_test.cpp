@@ -190,6 +190,20 @@ TEST_CASE("simulated GPU: memory is not given while work is queued, nor taken wh
         const DeviceBlock another(10);
       },
       "cudaMalloc while work is queued"));
+  CHECK(refused(
+      [] {
+        const MachineWith machine(Variables{{"SIMULATED_GPU_HANG", "ncclGroupEnd:1:0"}});
+        const ncclComm_t comm = lone_communicator();
+        const DeviceBlock block(10);
+        const Stream stream;
+        ncclGroupStart();
+        ncclSend(block.data(), 5, ncclUint8, 0, comm, stream.get());
+        ncclRecv(block.data() + 5, 5, ncclUint8, 0, comm, stream.get());
+        ncclGroupEnd();
+        settle(comm);
+        cudaFree(block.data());
+      },
+      "cudaFree waits for work that does not end"));
 }
 
 TEST_CASE("simulated GPU: what no event orders comes out in either order, what one orders in one") {

@@ -64,10 +64,11 @@ class Device {
   virtual ~Device() = default;
   /// The slot's pinned memory.
   virtual std::span<std::byte> host(int slot) = 0;
-  /// Queues a round; the slot's last one is finished. Collective in the order of rounds.
+  /// Queues a round; the slot's last one is finished. Collective in the order of rounds. Errors as of `finish`.
   virtual void start(int slot, DeviceRound round) = 0;
-  /// Waits for the slot's round. Errors: kDevice (CUDA), kTransport (NCCL, or no progress for the device's patience):
-  /// the caller ends the job.
+  /// Waits until all processes have come to finish this round, however long that takes, and then for the slot's round.
+  /// Collective, in the order of rounds. Errors: kDevice (CUDA), kTransport (NCCL, or no end within the device's
+  /// patience), on this process alone: the caller ends the job.
   virtual void finish(int slot) = 0;
   /// Given to the library for other processes so far.
   virtual std::int64_t bytes_sent() const = 0;
@@ -84,7 +85,8 @@ class Gpus {
   /// GPU is touched where there is none.
   virtual std::optional<std::string> refusal(Communicator& communicator) = 0;
   /// After `refusal` has found nothing. `patience`: how long initialisation, and a round that all have started, may
-  /// take. Collective. Errors: kDevice, kTransport, kMemory (pinned or device memory).
+  /// take. Collective; errors, the same on all processes (AgreedError): kDevice, kTransport, kMemory (pinned or device
+  /// memory). The communicator outlives the device, whose calls all come from the thread that opened it.
   virtual std::unique_ptr<Device> open(Communicator& communicator, DeviceMemory memory,
                                        std::chrono::milliseconds patience) = 0;
 };

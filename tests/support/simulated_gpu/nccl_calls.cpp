@@ -24,6 +24,8 @@ std::set<ncclComm_t>& live() {
   return all;
 }
 
+std::size_t aborts = 0;
+
 int group_depth = 0;
 /// Of a call inside the open group: the group does not come about.
 ncclResult_t group_error = ncclSuccess;
@@ -103,6 +105,10 @@ ncclResult_t post(const char* name, const void* begin, std::size_t bytes, ncclDa
 
 std::size_t simulated_gpu::live_communicators() {
   return live().size();
+}
+
+std::size_t simulated_gpu::aborted_communicators() {
+  return aborts;
 }
 
 ncclResult_t ncclGetVersion(int* version) {
@@ -230,6 +236,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   if (group_depth > 0) misuse("ncclCommAbort inside a group");
   if (comm->stage == ncclComm::Stage::kGroupEnding) unblock(comm->stream);
   *comm->aborted = true;
+  ++aborts;
   delete comm;
   return ncclSuccess;
 }

@@ -71,6 +71,8 @@ Step group_step(const ncclComm& comm, GroupMessages messages);
 enum Tag { kIntroductionTag, kAnnouncementTag, kDataTag, kTags };
 
 std::size_t live_communicators();
+/// How many have been aborted.
+std::size_t aborted_communicators();
 
 template <typename T>
 std::vector<std::byte> bytes_of(const T& value) {

@@ -47,23 +47,22 @@ bool is_read_by_a_queued_copy(const HostRange& range) {
   return false;
 }
 
-/// Destinations of copies to the host that have not been poisoned yet.
-void poison_destinations() {
-  for (cudaStream_t stream : streams()) {
-    for (Step& step : stream->steps) {
-      if (step.writes.bytes == 0 || is_read_by_a_queued_copy(step.writes)) continue;
-      std::fill_n(step.writes.begin, step.writes.bytes, kEarlyRead);
-      step.writes = {};
-    }
-  }
+/// Poisons where the step writes, unless that is still read or was poisoned before.
+void poison_destination(Step& step) {
+  if (step.writes.bytes == 0 || is_read_by_a_queued_copy(step.writes)) return;
+  std::fill_n(step.writes.begin, step.writes.bytes, kEarlyRead);
+  step.writes = {};
 }
 
 /// Whether a step of the stream was done.
 bool advance(cudaStream_t stream) {
   if (!stream->steps.front().advance()) return false;
-  const bool was_read = stream->steps.front().reads.bytes > 0;
+  const HostRange was_read = stream->steps.front().reads;
   stream->steps.pop_front();
-  if (was_read) poison_destinations();
+  if (was_read.bytes == 0) return true;
+  for (cudaStream_t other : streams())
+    for (Step& step : other->steps)
+      if (overlap(step.writes, was_read)) poison_destination(step);
   return true;
 }
 
@@ -91,9 +90,8 @@ cudaError_t check_call(const char* name, cudaStream_t stream) {
 
 void enqueue(cudaStream_t stream, Step step) {
   if (stream->blocked != nullptr) misuse(fmt::format("work is queued on a stream {}", stream->blocked));
-  const bool writes = step.writes.bytes > 0;
+  poison_destination(step);
   stream->steps.push_back(std::move(step));
-  if (writes) poison_destinations();
 }
 
 void advance_some() {
