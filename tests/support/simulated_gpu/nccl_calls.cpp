@@ -111,11 +111,6 @@ std::size_t simulated_gpu::aborted_communicators() {
   return aborts;
 }
 
-ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
-  return ncclSuccess;
-}
-
 const char* ncclGetErrorString(ncclResult_t result) {
   switch (result) {
     case ncclInvalidUsage:

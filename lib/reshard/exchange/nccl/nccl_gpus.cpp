@@ -83,9 +83,7 @@ class NcclGpus : public Gpus {
   std::string cuda_version() const override { return built_cuda_version(); }
 
   std::string nccl_version() const override {
-    int code = 0;  // 22809 is 2.28.9
-    if (ncclGetVersion(&code) != ncclSuccess) return "unknown";
-    return fmt::format("{}.{}.{}", code / 10000, code % 10000 / 100, code % 100);
+    return fmt::format("{}.{}.{}", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
   }
 
   std::optional<std::string> refusal(Communicator& communicator) override {
