@@ -258,6 +258,8 @@ void Drawer::draw_tensors(bool placed, bool owned) {
     } else if (pp) {
       owners[s] = draw_owner(pp->size, count);
       rule.by_side[s]["owner"] = owners[s].text;
+      // Most numbers have no tensor, and the plan says that this is meant.
+      if (owners[s].local) rule.common["optional"] = "true";
     }
     rule.match[s] =
         fmt::format("r{}{}.{}", number, renamed ? fmt::format(".side{}", s) : "", owned && !fixed ? "*.w" : "w");

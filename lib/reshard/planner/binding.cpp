@@ -85,7 +85,7 @@ BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, con
   Presence target(plan.target);
   const std::vector<Identity> identities = identify(plan, catalog, matches, source, issues);
   std::vector<std::string> dropped = dropped_names(plan, catalog, matches, source);
-  check_numbers(plan, identities, other_names(catalog, dropped), issues);
+  const std::vector<Warning> counts = check_numbers(plan, identities, other_names(catalog, dropped), issues);
   check_target_names(plan, identities, target, issues);
   const std::vector<Unit> units = assemble_units(plan, catalog, matches, identities, issues);
   UnitSolver solver(plan, catalog, numbers, source, target);
@@ -115,6 +115,7 @@ BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, con
   out.dropped = std::move(dropped);
   count_rules(plan, matches, out);
   out.warnings = binding_warnings(plan, bound, solver.source_axes(), solver.target_axes());
+  out.warnings.insert(out.warnings.end(), counts.begin(), counts.end());
   return out;
 }
 

@@ -39,11 +39,12 @@ constexpr std::string_view kExperts = "{match: 'layers.*.experts.*.*', owner: {e
 }  // namespace
 
 TEST_CASE("an expert that no rank stores is missing, with every tensor that it lacks") {
-  CHECK(refusal(mixture_plan(kExperts), without(mixture(4, 8), "layers.3.experts.5.")) ==
-        Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'layers.3.experts.5.w1': no rank stores it; on axis 'ep' "
-              "`owner` counts $2 from 0 to 7, and tensors like 'layers.3.experts.0.w1' lack 5; add what is missing, "
-              "correct the count, or give a pattern that does not match these numbers (and 2 more tensors of this "
-              "rule)"});
+  CHECK(
+      refusal(mixture_plan(kExperts), without(mixture(4, 8), "layers.3.experts.5.")) ==
+      Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'layers.3.experts.5.w1': no rank stores it; on axis 'ep' "
+            "`owner` counts $2 from 0 to 7, and tensors like 'layers.3.experts.0.w1' lack 5: 'layers.3.experts.5.w1', "
+            "'layers.3.experts.5.w2', 'layers.3.experts.5.w3'; add what is missing, correct the count, or give a "
+            "pattern that does not match these numbers (and 2 more tensors of this rule)"});
   CHECK(codes(mixture_plan(kExperts), without(mixture(4, 8), "layers.3.experts.5.w2")) ==
         Lines{"E_MISSING layers.3.experts.5.w2"});
   CHECK(codes(mixture_plan(kExperts), without(mixture(4, 8), "experts.0.")) ==
@@ -59,7 +60,9 @@ TEST_CASE("a count beyond the experts of the model is refused with the numbers i
       refusal(mixture_plan("{match: 'layers.*.experts.*.*', owner: {ep: $2/16}}", "ep=2"), catalog(1, mixture(2, 8)));
   REQUIRE(found.size() == 1);
   CHECK(found[0].find("tensor 'layers.1.experts.10.w1': no rank stores it; on axis 'ep' `owner` counts $2 from 0 to "
-                      "15, and tensors like 'layers.1.experts.0.w1' lack 8 to 15;") != std::string::npos);
+                      "15, and tensors like 'layers.1.experts.0.w1' lack 8 to 15: 'layers.1.experts.10.w1', ") !=
+        std::string::npos);
+  CHECK(found[0].find("'layers.1.experts.12.w2', ...; add what is missing") != std::string::npos);
   CHECK(found[0].find("(and 23 more tensors of this rule)") != std::string::npos);
 }
 
@@ -80,7 +83,7 @@ TEST_CASE("layers may lack a tensor, whatever their axis is called") {
         Lines{"accepted"});
 }
 
-TEST_CASE("on an axis of any name the numbers within a layer are complete") {
+TEST_CASE("on an axis of any name the numbers within a layer are those of other layers and parts") {
   for (const std::string_view match : {"layers.*.experts.*.*", "**.experts.*.*"})
     CHECK(codes(mixture_plan(fmt::format("{{match: '{}', owner: {{moe: $2/8}}}}", match), "moe=2"),
                 without(mixture(2, 8), "experts.7.w3")) == Lines{"E_MISSING layers.1.experts.7.w3"});
@@ -125,4 +128,75 @@ TEST_CASE("an optional member may be absent from an expert, a required one may n
   CHECK(codes(kPlan, catalog(1, tensors)) == Lines{"accepted"});
   tensors.pop_back();
   CHECK(codes(kPlan, catalog(1, tensors)) == Lines{"E_MISSING e.1.weight"});
+}
+
+TEST_CASE("numbers of an axis of any name that all groups lack are no expert's of one layer") {
+  CHECK(codes("{reshard: 1, source: {}, target: {axes: [stage=2]}, tensors: [{match: 'm.*.l.*.moe', owner: {stage: "
+              "$2/4}}]}",
+              catalog(1, {everywhere("m.0.l.1.moe", 1, {2}), everywhere("m.0.l.3.moe", 1, {2}),
+                          everywhere("m.1.l.1.moe", 1, {2}), everywhere("m.1.l.3.moe", 1, {2})})) == Lines{"accepted"});
+}
+
+TEST_CASE("what a regular expression does not capture tells layers apart all the same") {
+  const auto source =
+      catalog(1, {everywhere("l.0.e.0.w", 1, {2}), everywhere("l.0.e.1.w", 1, {2}), everywhere("l.1.e.0.w", 1, {2})});
+  for (const std::string_view match : {R"(re:l\.\d+\.e\.(\d+)\.w)", R"(re:.*\.e\.(\d+)\.w)"})
+    CHECK(
+        codes(fmt::format("{{reshard: 1, source: {{}}, target: {{axes: [ep=2]}}, tensors: [{{match: '{}', owner: {{ep: "
+                          "$1/2}}}}]}}",
+                          match),
+              source) == Lines{"E_MISSING l.1.e.1.w"});
+}
+
+TEST_CASE("a number that no tensor of any rule has is warned of") {
+  const auto warnings_of = [](std::string_view rules, const SourceCatalog& source) {
+    Lines out;
+    const auto plan =
+        bound(fmt::format("{{reshard: 1, source: {{}}, target: {{axes: [pp=2]}}, tensors: [{}]}}", rules), source);
+    for (const Warning& warning : plan.warnings)
+      if (warning.code == "W_COUNT") out.push_back(to_line(warning));
+    return out;
+  };
+  constexpr std::string_view kRule = "{match: 'l.*.w', owner: {pp: $1/4}}";
+  const auto hole = catalog(1, {everywhere("l.0.w", 1, {2}), everywhere("l.1.w", 1, {2}), everywhere("l.3.w", 1, {2})});
+  CHECK(
+      warnings_of(kRule, hole) ==
+      Lines{
+          "W_COUNT: p.yaml:1: tensors[0]: tensor 'l.2.w': of 0 to 3, which `owner` counts on axis 'pp', no tensor has "
+          "number 2: is the checkpoint whole, and the count that of the model?"});
+  CHECK(warnings_of("{match: 'l.*.w', owner: {pp: $1/4}, optional: true}", hole).empty());
+  // Another rule has a tensor of the layer.
+  const auto other = catalog(1, {everywhere("l.0.w", 1, {2}), everywhere("l.1.w", 1, {2}),
+                                 everywhere("l.2.norm", 1, {2}), everywhere("l.3.w", 1, {2})});
+  CHECK(warnings_of(fmt::format("{}, {{match: 'l.*.norm', owner: {{pp: $1/4}}}}", kRule), other).empty());
+}
+
+TEST_CASE("where a source numbers locally, coordinates before others have all their numbers") {
+  const auto layers = [](int of_each, std::string_view suffix = "w") {
+    std::vector<SourceTensor> out;
+    for (int layer = 0; layer < of_each; ++layer)
+      out.push_back(everywhere(fmt::format("l.{}.{}", layer, suffix), 2, {2}));
+    return out;
+  };
+  const auto plan = [](std::string_view numbers, std::string_view more = "") {
+    return fmt::format(
+        "{{reshard: 1, source: {{axes: [pp=2]}}, target: {{axes: []}}, tensors: [{{match: 'l.*.*', owner: "
+        "{{pp: {{index: $1, {}, numbering: local}}}}{}}}]}}",
+        numbers, more);
+  };
+  CHECK(codes(plan("count: 4"), catalog(2, layers(2))) == Lines{"accepted"});
+  CHECK(
+      refusal(plan("count: 6"), catalog(2, layers(2))) ==
+      Lines{
+          "E_MISSING: p.yaml:1: tensors[0]: tensor 'l.2.w': no rank stores it (in files of coordinate 0 on 'pp' it is "
+          "number 2): of 0 to 5, which `owner` counts on axis 'pp', no tensor has number 2; numbers are local, so a "
+          "count or `split` that is not the model's gives tensors wrong numbers: correct it, or say `optional: true` "
+          "in the rules that count them where the checkpoint is meant to lack them"});
+  CHECK(codes(plan("split: [3, 3]"), catalog(2, layers(2))) == Lines{"E_MISSING l.2.w"});
+  CHECK(codes(plan("count: 6", ", optional: true"), catalog(2, layers(2))) == Lines{"accepted"});
+  // The first stage has three layers, the last one two: of six.
+  std::vector<SourceTensor> uneven = layers(2);
+  uneven.push_back(by_rank("l.2.w", {Shape{2}, {}}));
+  CHECK(codes(plan("count: 6"), catalog(2, uneven)) == Lines{"accepted"});
+  CHECK(codes(plan("split: [3, 2]"), catalog(2, uneven)) == Lines{"accepted"});
 }

@@ -82,9 +82,7 @@ class NcclGpus : public Gpus {
  public:
   std::string cuda_version() const override { return built_cuda_version(); }
 
-  std::string nccl_version() const override {
-    return fmt::format("{}.{}.{}", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
-  }
+  std::string nccl_version() const override { return fmt::format("{}.{}.{}", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH); }
 
   std::optional<std::string> refusal(Communicator& communicator) override {
     device_.reset();
