@@ -55,7 +55,7 @@ void report_error(const CommonOptions& options, const Error& error) {
   try {
     print_result(place, report::error_json(error));
   } catch (const Error& second) {
-    say(second.what());
+    if (second.issues() != error.issues()) say(second.what());
   }
 }
 

@@ -85,6 +85,17 @@ class HuggingFaceSets(Case):
         for file in (first, second):
             self.assertEqual(read_metadata(target / file)["format"], "pt")
 
+    def test_a_set_with_padding_counts_what_its_files_hold_and_is_verified(self):
+        a, b = iota(5, 4), iota(5, 4, first=50)
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=1"], "max_file_size": 100}, "tensors": [
+            {"match": "a", "target": {"shard": {"0": {"axes": "tp", "size": 5, "pad_total": 4}}}}, {"match": "b"}]})
+        target = self.convert(plan, self.full({"a": a, "b": b}), "--verify")
+        files = [read_safetensors(target / f"model-0000{part}-of-00002.safetensors") for part in (1, 2)]
+        self.assertEqual(files, [{"a": Tensor("F32", (8, 4), a.data + bytes(48))}, {"b": b}])
+        index = json.loads((target / "model.safetensors.index.json").read_text())
+        self.assertEqual(index["metadata"], {"total_size": 128 + 80, "total_parameters": 32 + 20})
+        self.assert_exit(self.reshard("verify", target), 0)
+
     def test_the_set_is_a_source_again(self):
         target = self.convert(self.full_plan("4KiB"), self.full(self.TENSORS))
         self.assert_full(self.convert(self.full_plan(), target), self.TENSORS)

@@ -177,6 +177,16 @@ class Simulated(Case):
                     self.assert_exit(resumed, 0)
                     self.assertEqual(snapshot(self.target), expected)
 
+    def test_a_gpu_with_less_memory_than_the_plan_takes(self):
+        for np in (1, 3):
+            result = self.simulated("--memory", "8MiB", np=np, SIMULATED_GPU_MEMORY="1500000")
+            self.assert_refused(result, 7, "E_MEMORY", words=("has 1500000 bytes free", "give --device-memory "))
+            self.assertEqual(len(result.json()["errors"]), 1, str(result))
+            self.assertFalse(os.path.lexists(f"{self.target}.partial"))
+            fits = result.err.split("give --device-memory ")[1].split()[0]
+            self.assert_exit(self.simulated("--memory", "8MiB", "--device-memory", fits, np=np, target=self.target, SIMULATED_GPU_MEMORY="1500000"), 0)
+            self.assertEqual(snapshot(self.target), self.expected())
+
     def test_a_bit_that_flips_on_a_gpu_fails_the_digest(self):
         for np in (1, 2):
             for launch in (1, 2, 3, 4):

@@ -211,6 +211,16 @@ class PlanReport(Case):
         self.assertEqual([(error["code"], error["tensor"]) for error in report["errors"]], [("E_INDIVISIBLE", "w")])
 
 
+    def test_coordinates_of_long_axes_stand_below_each_other(self):
+        names = ("tensor_parallel_axis", "data_parallel_replicas", "context_parallel_ring", "expert_model_parallel")
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": [f"{name}=2" for name in names]},
+                          "tensors": [{"match": "w", "shard": {"0": names[0]}}]})
+        text = self.reshard("plan", plan, "--source", self.full({"w": iota(8, 4)})).out
+        self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+        rank = text[text.index("\n  15 "):].splitlines()[1:5]
+        self.assertEqual([line[4:].split()[0] for line in rank], [f"{name}=1" for name in names])
+
+
 class InspectReport(Case):
     def test_a_full_file(self):
         source = self.full({"w": iota(4, 2, dtype="BF16"), "s": iota()})

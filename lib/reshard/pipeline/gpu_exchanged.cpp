@@ -217,11 +217,15 @@ planner::RoundBound gpu_round_bound(std::int64_t memory_bytes, std::int64_t devi
   return {std::min(memory_bytes, kRoundBytes * exchange::kDeviceSlots), device_memory_bytes, exchange::kDeviceSlots};
 }
 
+std::unique_ptr<exchange::Device> open_gpu(exchange::Gpus& gpus, exchange::Communicator& communicator,
+                                           const ExchangeCost& cost) {
+  const planner::RoundMemory& peak = cost.peak[static_cast<std::size_t>(communicator.rank())];
+  return gpus.open(communicator, {peak.host_bytes, peak.device_bytes, peak.tasks}, kPatience);
+}
+
 std::int64_t run_gpu_exchanged(const Job& job, const ExchangeCost& cost, const planner::Selection& tensors,
-                               exchange::Gpus& gpus) {
+                               exchange::Device& device) {
   const planner::RoundMemory& peak = cost.peak[static_cast<std::size_t>(job.communicator.rank())];
-  const std::unique_ptr<exchange::Device> device =
-      gpus.open(job.communicator, {peak.host_bytes, peak.device_bytes, peak.tasks}, kPatience);
   planner::Rounds rounds(job.work, job.targets, job.communicator.size(), cost.bound, tensors);
   std::array<std::optional<GpuRound>, exchange::kDeviceSlots> slots;
   std::int64_t bytes_sent = 0;
@@ -232,7 +236,7 @@ std::int64_t run_gpu_exchanged(const Job& job, const ExchangeCost& cost, const p
     if (!round) return;
     {
       const StageTimer timer(job.ledger, Stage::kExchange, round->bytes_sent());
-      device->finish(slot);
+      device.finish(slot);
     }
     exchange::agree(job.communicator, failure ? &*failure : nullptr);
     attempt(failure, [&] { round->write(); });
@@ -241,20 +245,20 @@ std::int64_t run_gpu_exchanged(const Job& job, const ExchangeCost& cost, const p
   int slot = 0;
   while (auto tiles = rounds.next()) {
     std::optional<GpuRound>& round = slots[static_cast<std::size_t>(slot)];
-    round.emplace(job, device->host(slot), peak, std::move(*tiles));
+    round.emplace(job, device.host(slot), peak, std::move(*tiles));
     attempt(failure, [&] { check_interrupted(job); });
     attempt(failure, [&] { round->read(); });
     round->exchange_registers();
     bytes_sent += round->bytes_sent();
-    device->start(slot, round->take_device_round());
+    device.start(slot, round->take_device_round());
     slot = (slot + 1) % exchange::kDeviceSlots;
     finish(slot);
   }
   finish((slot + exchange::kDeviceSlots - 1) % exchange::kDeviceSlots);
   exchange::agree(job.communicator, failure ? &*failure : nullptr);
-  if (device->bytes_sent() != bytes_sent)
+  if (device.bytes_sent() != bytes_sent)
     internal_error(
-        fmt::format("{} bytes were given to NCCL where {} leave this process", device->bytes_sent(), bytes_sent));
+        fmt::format("{} bytes were given to NCCL where {} leave this process", device.bytes_sent(), bytes_sent));
   return peak.host_bytes * exchange::kDeviceSlots;
 }
 

@@ -107,19 +107,23 @@ JournaledFiles journaled_files(const Prepared& prepared) {
   return out;
 }
 
-/// Directly what is read directly, then the exchange. Returns the peak of this process's buffers.
-std::int64_t move_tensors(const Job& job, const TransportPlan& transport, exchange::Gpus* gpus) {
+/// A GPU holds its memory until it is closed: what goes that way goes first, then what is read directly, then the
+/// exchange from host memory. Returns the peak of this process's buffers.
+std::int64_t move_tensors(const Job& job, const TransportPlan& transport, std::unique_ptr<exchange::Device> device) {
   std::int64_t peak_bytes = 0;
+  if (device) {
+    peak_bytes = run_gpu_exchanged(job, transport.exchange, transport.exchanged, *device);
+    device.reset();
+  }
   planner::Selection direct = transport.exchanged;
   direct.flip();
   if (std::find(direct.begin(), direct.end(), true) != direct.end())
     agreed(job.communicator, [&] {
-      peak_bytes = run_direct(job, transport.direct[static_cast<std::size_t>(job.communicator.rank())], direct);
+      const DirectCost& cost = transport.direct[static_cast<std::size_t>(job.communicator.rank())];
+      peak_bytes = std::max(peak_bytes, run_direct(job, cost, direct));
     });
   if (transport.transport == Transport::kMpi)
     peak_bytes = std::max(peak_bytes, run_exchanged(job, transport.exchange, transport.exchanged));
-  if (transport.transport == Transport::kNccl)
-    peak_bytes = std::max(peak_bytes, run_gpu_exchanged(job, transport.exchange, transport.exchanged, *gpus));
   return peak_bytes;
 }
 
@@ -321,6 +325,13 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
 
   std::int64_t peak_bytes = 0;
   if (options.check_replicas) peak_bytes = check_replicas(job);
+  // What a GPU refuses is refused before there is a staging directory. One that is continued is there, and read first.
+  std::unique_ptr<exchange::Device> device;
+  const auto open_device = [&] {
+    if (prepared.transport.transport == Transport::kNccl)
+      device = open_gpu(*options.gpus, communicator, prepared.transport.exchange);
+  };
+  if (result.start != Start::kContinue) open_device();
   agreed(communicator, [&] {
     enter(Phase::kStage, options.hooks);
     std::vector<std::string> beside = {prepared.target.index_name};
@@ -333,6 +344,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     peak_bytes =
         std::max(peak_bytes, trust_earlier_run(job, prepared.target, staging->directory(), journaled, trusted));
     result.bytes_resumed = trusted.bytes();
+    open_device();
   } else {
     agreed(communicator, [&] {
       enter(Phase::kCreate, options.hooks);
@@ -344,7 +356,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
     journal.open();
   });
 
-  peak_bytes = std::max(peak_bytes, move_tensors(job, prepared.transport, options.gpus));
+  peak_bytes = std::max(peak_bytes, move_tensors(job, prepared.transport, std::move(device)));
   communicator.barrier();
 
   Ledger::Totals totals;

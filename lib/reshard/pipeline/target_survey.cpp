@@ -235,8 +235,11 @@ void TargetSurvey::check_index() {
     add(error.issues().front().code, *file, "", "an index", error.issues().front().message);
     return;
   }
+  // Of what the files of the one rank hold: with padding.
   std::int64_t bytes = 0;
-  for (const Tensor& tensor : tensors_) bytes = checked_add(bytes, tensor.bytes());
+  for (const Tensor& tensor : tensors_)
+    bytes = checked_add(bytes, checked_mul(checked_product(layouts_[tensor.layout].layout->stored_shape(0)),
+                                           size_bytes(tensor.entry->dtype)));
   if (index.total_size != bytes)
     add(ErrorCode::kDifferent, *file, "", fmt::format("a total_size of {}", bytes),
         index.total_size ? fmt::format("{}", *index.total_size) : "none");

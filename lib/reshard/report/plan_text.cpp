@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -24,6 +25,7 @@ using planner::Index;
 constexpr std::size_t kRanksListed = 16;
 /// Cuts that together take more stand one below the other.
 constexpr std::size_t kCutColumns = 36;
+constexpr std::size_t kLeastCoordinateColumns = 16;
 constexpr std::size_t kNames = 8;
 constexpr std::size_t kOffsets = 16;
 
@@ -81,10 +83,14 @@ std::string tensors_text(const PlanSummary& summary, const std::vector<TensorGro
   return out;
 }
 
-std::string coordinates_text(const pipeline::RankSummary& rank) {
-  std::string out;
-  for (const auto& [axis, coordinate] : rank.coordinates)
-    out += fmt::format("{}{}={}", out.empty() ? "" : " ", axis, coordinate);
+/// "pp=0 tp=3", in lines of so many columns where there are many axes or long names.
+std::vector<std::string> coordinate_lines(const pipeline::RankSummary& rank, std::size_t columns) {
+  std::vector<std::string> out = {""};
+  for (const auto& [axis, coordinate] : rank.coordinates) {
+    const std::string text = fmt::format("{}={}", axis, coordinate);
+    if (!out.back().empty() && out.back().size() + 1 + text.size() > columns) out.emplace_back();
+    out.back() += (out.back().empty() ? "" : " ") + text;
+  }
   return out;
 }
 
@@ -113,13 +119,26 @@ std::string ranks_text(const PlanSummary& summary) {
   const std::vector<RankRun> runs = rank_runs(ranks);
   Table table(
       {Table::Align::kLeft, Table::Align::kLeft, Table::Align::kLeft, Table::Align::kRight, Table::Align::kRight});
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::size_t> widths(5, 0);
   for (std::size_t i = 0; i < std::min(runs.size(), kRanksListed); ++i) {
     const auto [first, last] = runs[i];
     const pipeline::RankSummary& rank = ranks[first];
-    const bool one = last == first;
-    table.row({one ? fmt::format("{}", rank.rank) : fmt::format("{} to {}", rank.rank, ranks[last].rank),
-               coordinates_text(rank) + (one ? "" : " ..."), escaped(rank.file) + (one ? "" : " ..."),
-               count_text(rank.tensors, "tensor"), bytes_text(rank.bytes) + (one ? "" : " each")});
+    const std::string more = last == first ? "" : " ...";
+    rows.push_back({last == first ? fmt::format("{}", rank.rank) : fmt::format("{} to {}", rank.rank, ranks[last].rank),
+                    more, escaped(rank.file) + more, count_text(rank.tensors, "tensor"),
+                    bytes_text(rank.bytes) + (last == first ? "" : " each")});
+    for (std::size_t c = 0; c < widths.size(); ++c) widths[c] = std::max(widths[c], rows.back()[c].size());
+  }
+  // What the other columns, with two between each, leave for the coordinates.
+  const std::size_t others = std::accumulate(widths.begin(), widths.end(), 2 + 4 * std::size_t{2});
+  const std::size_t columns = std::max(kLeastCoordinateColumns, kColumns - std::min(kColumns, others));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::vector<std::string> lines = coordinate_lines(ranks[runs[i].first], columns);
+    rows[i][1] = lines.front() + (lines.size() == 1 ? rows[i][1] : "");
+    table.row(std::move(rows[i]));
+    for (std::size_t l = 1; l < lines.size(); ++l)
+      table.row({"", lines[l] + (l + 1 == lines.size() && runs[i].last != runs[i].first ? " ..." : ""), "", "", ""});
   }
   std::string out = "\ntarget ranks\n" + table.text();
   if (runs.size() <= kRanksListed) return out;

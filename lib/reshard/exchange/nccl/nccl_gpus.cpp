@@ -4,7 +4,11 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -65,6 +69,12 @@ Visible decode(std::string_view text) {
   return out;
 }
 
+/// Numbers with blanks between them.
+std::vector<std::int64_t> numbers_of(const std::string& text) {
+  std::istringstream in(text);
+  return {std::istream_iterator<std::int64_t>(in), {}};
+}
+
 /// The problem of the lowest process that has one; it is named where not all have the same.
 std::optional<std::string> common_problem(const std::vector<Visible>& all) {
   std::optional<std::size_t> first;
@@ -76,6 +86,26 @@ std::optional<std::string> common_problem(const std::vector<Visible>& all) {
   if (!first) return std::nullopt;
   if (same) return all.front().problem;
   return fmt::format("{} (process {} of {})", all[*first].problem, *first, all.size());
+}
+
+/// Refuses what some process's GPU has not free, with what the fullest of them would hold: one message for all.
+void check_free(Communicator& communicator, DeviceMemory memory, std::int64_t free_bytes) {
+  const std::int64_t table_bytes = kDeviceSlots * memory.tasks * static_cast<std::int64_t>(sizeof(CopyTask));
+  const std::int64_t needed_bytes = kDeviceSlots * memory.device_bytes + table_bytes;
+  std::string worst;
+  std::int64_t least = 0;
+  for (const std::string& text : communicator.all_gather(
+           needed_bytes <= free_bytes ? "" : fmt::format("{} {} {}", needed_bytes, free_bytes, table_bytes))) {
+    if (text.empty()) continue;
+    const std::vector<std::int64_t> numbers = numbers_of(text);
+    const std::int64_t fits = std::max<std::int64_t>(0, numbers[1] - numbers[2]);
+    if (!worst.empty() && fits >= least) continue;
+    least = fits;
+    worst = fmt::format(
+        "a GPU has {} bytes free, the rounds on it take {}: give --device-memory {} or less, or free GPU memory",
+        numbers[1], numbers[0], fits);
+  }
+  if (!worst.empty()) throw AgreedError(Error(Issue{ErrorCode::kMemory, "", "", worst}));
 }
 
 class NcclGpus : public Gpus {
@@ -104,11 +134,15 @@ class NcclGpus : public Gpus {
   std::unique_ptr<Device> open(Communicator& communicator, DeviceMemory memory,
                                std::chrono::milliseconds patience) override {
     if (!device_) internal_error("a GPU is opened that has not been asked for");
-    std::unique_ptr<NcclDevice> device;
+    std::size_t free = 0;
     agreed(communicator, [&] {
       cuda::check(cudaSetDevice(*device_), "cudaSetDevice");
-      device = std::make_unique<NcclDevice>(communicator, memory, patience);
+      std::size_t total = 0;
+      cuda::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
     });
+    check_free(communicator, memory, static_cast<std::int64_t>(free));
+    std::unique_ptr<NcclDevice> device;
+    agreed(communicator, [&] { device = std::make_unique<NcclDevice>(communicator, memory, patience); });
     const std::string id = new_id(communicator);
     bool connected = false;
     agreed(communicator, [&] { connected = device->connect(id); });
