@@ -2,7 +2,7 @@
 
 import json
 
-from support import Case, snapshot, write_safetensors
+from support import Case, read_safetensors, snapshot, write_safetensors
 from tensors import Tensor, even, iota, noise, take
 
 MODEL = {"w": noise("w", 20, 2), "k": noise("k", 4, 2), "norm": noise("norm", 3), "g.weight": noise("gw", 16, 4, dtype="F8_E4M3"), "g.scale": noise("gs", 4),
@@ -44,6 +44,27 @@ class Chains(Case):
         rules = [{"match": "w", "target": {"shard": {"0": ["tp", "gtp"]}}}, {"match": "{k,g.weight,g.scale}", "target": {"shard": {"0": "tp"}}},
                  {"match": "experts", "target": {"view": "expert", "shard": {"0": "ep"}}}, {"match": "**"}]
         self.assertEqual(tensors_of(self.convert_everywhere(self.chain_plan(SECOND, rules, "next.json"), self.first())), self.second())
+
+    def test_members_say_what_belongs_together_and_leave_the_source_to_the_manifest(self):
+        rules = [{"match": "w", "target": {"shard": {"0": ["tp", "gtp"]}}}, {"match": "k", "target": {"shard": {"0": "tp"}}},
+                 {"match": "g", "members": {"weight": "out in", "scale": "out/4"}, "target": {"shard": {"out": "tp"}}},
+                 {"match": "experts", "target": {"view": "expert", "shard": {"0": "ep"}}}, {"match": "**"}]
+        first = self.first()
+        self.assertEqual(tensors_of(self.convert_everywhere(self.chain_plan(SECOND, rules, "next.json"), first)), self.second())
+        # A cut between the blocks of a scale is refused as ever.
+        narrow = self.chain_plan({"axes": ["tp=16"]}, [rules[2], {"match": "**"}], "narrow.json")
+        self.assert_refused(self.run_plan(narrow, first), 4, "E_UNIT_SPLIT")
+
+    def test_groups_of_stages_that_number_locally(self):
+        model = {f"l.{i}.{part}": noise(f"{i}{part}", *shape) for i in range(4) for part, shape in (("weight", (8, 2)), ("scale", (4,)))}
+        members = {"weight": "out in", "scale": "out/2"}
+        staged = self.convert(self.chain_plan({"axes": ["pp=2", "tp=2"]}, [
+            {"match": "l.*", "members": members, "shard": {"out": "tp"}, "owner": {"pp": {"index": "$1", "count": 4, "numbering": "local"}}}],
+            "staged.json", source={"axes": []}), self.full(model))
+        self.assertEqual(sorted(read_safetensors(staged / "rank-00003.safetensors")), ["l.0.scale", "l.0.weight", "l.1.scale", "l.1.weight"])
+        plan = self.chain_plan({"axes": ["tp=4"]}, [{"match": "l.*", "members": members, "target": {"shard": {"out": "tp"}}}], "next.json")
+        expected = [{name: even(value, 0, 4)[rank] for name, value in model.items()} for rank in range(4)]
+        self.assert_files(self.convert_everywhere(plan, staged), expected)
 
     def test_back_to_the_full_checkpoint_without_any_rule(self):
         plan = self.chain_plan({"axes": []}, [], "back.json", unmatched="replicate")

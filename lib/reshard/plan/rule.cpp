@@ -98,11 +98,12 @@ void check_cuts(const Placement& placement, std::string_view side, const Node& n
   }
 }
 
-/// Whether a rule says how a side has its tensors: in words for both sides, or in those of `changes`.
+/// Whether a rule says how a side has its tensors: in words for both sides, or in those of `changes`. `members` for
+/// both say which tensors belong together, not where they are.
 bool speaks_of_side(const Fields& rule, const std::optional<Node>& changes) {
   if (changes && !((*changes)->is_object() && (*changes)->object().empty())) return true;
   return std::any_of(kPlacementKeys.begin(), kPlacementKeys.end(),
-                     [&](const std::string& key) { return rule.find(key).has_value(); });
+                     [&](const std::string& key) { return key != "members" && rule.find(key).has_value(); });
 }
 
 /// What is left out has no name, type nor place in the target.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -90,6 +91,21 @@ void check_entries(const std::vector<GroupMember>& members, const GroupShape& sh
     }
 }
 
+/// Of a rule that says nothing of the source: what the manifest has of each member, and the sizes behind the group from
+/// the members' true shapes, which are what one rank that has all of it would store.
+std::vector<layout::TensorLayout> recorded_layouts(const UnitWork& work) {
+  std::vector<layout::TensorLayout> out;
+  for (const RecordedLayout* recorded : work.recorded) out.push_back(recorded->layout);
+  return out;
+}
+
+GroupShape recorded_shape(const UnitWork& work, const std::vector<GroupMember>& members, const GroupCut& target) {
+  std::vector<layout::StoredMember> whole;
+  for (const RecordedLayout* recorded : work.recorded)
+    whole.push_back({std::span(&recorded->layout.shape, 1), recorded->layout.shape});
+  return layout::infer_group(members, {}, target, layout::Mesh(), whole);
+}
+
 void note_fallbacks(std::string_view side, const GroupShape& shape, const GroupCut& cut, const layout::Mesh& mesh,
                     std::vector<std::string>& fallbacks) {
   for (const GroupCut::Dim& dim : cut.dims) {
@@ -117,8 +133,11 @@ std::vector<UnitLayout> lay_out_group(const UnitWork& work, Solution& solution) 
   // Faults of a group are its first tensor's: the message names dim and member.
   std::string_view side = "source";
   try {
-    const GroupShape shape = layout::infer_group(source_members, source, target, source_mesh, stored);
-    std::vector<layout::TensorLayout> from = layout::lay_out_group(source_members, shape, source, source_mesh);
+    const bool by_manifest = work.unit->tensors.front()->cut_by_manifest;
+    const GroupShape shape = by_manifest ? recorded_shape(work, source_members, target)
+                                         : layout::infer_group(source_members, source, target, source_mesh, stored);
+    std::vector<layout::TensorLayout> from =
+        by_manifest ? recorded_layouts(work) : layout::lay_out_group(source_members, shape, source, source_mesh);
     for (std::size_t m = 0; m < from.size(); ++m) check_layout(work.stored[m], from[m], m, solution.faults);
     side = "target";
     const GroupShape wanted = target_shape(target_members, source_members, shape, target);

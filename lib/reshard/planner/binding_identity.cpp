@@ -80,10 +80,13 @@ class Identifier {
       const layout::TensorLayout& layout = catalog_.recorded_layouts[recorded.layout].layout;
       identity.own_runs = runs_on(identity.runs(catalog_), [&](Index rank) { return layout.is_present(rank); });
     }
-    if (identity.rule != kNoRule && recorded.name != identity.name)
-      if (auto captures = plan_.rules[identity.rule].match.match(recorded.name))
-        identity.captures = std::move(*captures);
-    identity.name = identity.prefix = recorded.name;
+    // A rule of a group matches what stands before the member's suffix.
+    const std::string prefix =
+        recorded.name.substr(0, recorded.name.size() - (identity.name.size() - identity.prefix.size()));
+    if (identity.rule != kNoRule && prefix != identity.prefix)
+      if (auto captures = plan_.rules[identity.rule].match.match(prefix)) identity.captures = std::move(*captures);
+    identity.name = recorded.name;
+    identity.prefix = prefix;
     finish(std::move(identity));
   }
 

@@ -248,10 +248,9 @@ Solution UnitSolver::solve_anew(const Unit& unit) {
         pairs_.index_of({std::move(layout.source), std::move(layout.target),
                          BoundPlacement{sides.target.view, std::move(layout.target_cuts), first.target_owners}});
   }
-  if (first.cut_by_manifest) {
-    const std::vector<std::string>& axes = work.recorded.front()->axes;
-    source_axes_.insert(axes.begin(), axes.end());
-  }
+  if (first.cut_by_manifest)
+    for (const RecordedLayout* recorded : work.recorded)
+      source_axes_.insert(recorded->axes.begin(), recorded->axes.end());
   std::vector<DimCut> source_cuts;
   for (const plan::DimRule& rule : sides.source.shard) source_cuts.push_back(rule.cut);
   note_axes(source_cuts, pairs_[out.tensors.front().layout].source, first.source_owners, source_axes_);
