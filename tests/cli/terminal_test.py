@@ -144,6 +144,17 @@ class Help(Case):
         self.assert_refused(result, 3, "E_AXIS_UNKNOWN", "E_SCHEMA", words=("the nearest is 'tp'", "did you mean 'unit'?"))
 
 
+    def test_stars_that_stop_too_early_are_pointed_at(self):
+        source = self.full({f"model.layers.{i}.self_attn.{part}_proj.weight": iota(4) for i in range(3) for part in "qkvo"})
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": []}, "tensors": [
+            {"match": "**.{q,k,v}_proj.weight"}, {"match": "*.o_proj.weight"}]})
+        result = self.reshard("plan", plan, "--source", source)
+        self.assert_refused(result, 4, "E_RULE_UNUSED", "E_TENSOR_UNMATCHED", words=("'**' in its place, as in '**.o_proj.weight', matches 'model.layers.0.self_attn.o_proj.weight'", "nearest: tensors[1] '*.o_proj.weight'"))
+        whole = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": []}, "tensors": [{"match": "**"}]}, "whole.json")
+        result = self.reshard("plan", whole, "--source", source, "--tensor", "o_proj.weight")
+        self.assert_refused(result, 2, "E_USAGE", words=("a pattern is for the whole name: '**.o_proj.weight' matches 3 of them",))
+
+
 class Completion(Case):
     def options_of(self, name):
         result = self.reshard(name, "--help")
@@ -165,6 +176,8 @@ class Completion(Case):
         self.assertEqual(self.bash_offers("plan", "--report", ""), {"text", "json", "html"})
         self.assertEqual(self.bash_offers("run", "--report", "j"), {"json"})
         self.assertEqual(self.bash_offers("run", "--target-format", ""), {"hdf5", "safetensors"})
+        self.assertEqual(self.bash_offers("run", "--transport", "="), {"auto", "direct", "mpi", "nccl"})
+        self.assertEqual(self.bash_offers("run", "--transport", "=", "n"), {"nccl"})
         (self.dir / "plan.yaml").touch()
         self.assertEqual(self.bash_offers("plan", "pl"), {"plan.yaml"})
 

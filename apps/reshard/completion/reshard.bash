@@ -13,6 +13,12 @@ _reshard() {
   )
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]}
   COMPREPLY=()
+  # "--transport=d" comes as three words where '=' parts words, as it does by default.
+  if [[ $current == '=' ]]; then
+    current=''
+  elif [[ $previous == '=' ]]; then
+    previous=${COMP_WORDS[COMP_CWORD - 2]}
+  fi
   compopt -o filenames 2>/dev/null
   if ((COMP_CWORD == 1)); then
     mapfile -t COMPREPLY < <(compgen -W "${!options[*]} --help --version" -- "$current")

@@ -28,7 +28,7 @@ void check_interrupted(const volatile std::sig_atomic_t* interrupted, std::strin
 }
 
 void check_interrupted(const Job& job) {
-  check_interrupted(job.interrupted, "what was written is kept beside the target, --resume continues it");
+  check_interrupted(job.interrupted, kKeptText);
 }
 
 bool reads_rows(const planner::SourcePart& part, std::int64_t element_bytes) {

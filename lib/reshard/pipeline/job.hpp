@@ -43,6 +43,9 @@ struct Job {
   std::atomic<std::int64_t>* progress_bytes = nullptr;
 };
 
+/// What a run says that ends before its target is complete.
+inline constexpr std::string_view kKeptText = "what was written is kept beside the target, --resume continues it";
+
 /// Throws kInterrupted (exit 128 + signal) when a signal has come. `interrupted`: its number, 0 before; may be null.
 /// `kept`: what is left behind.
 void check_interrupted(const volatile std::sig_atomic_t* interrupted, std::string_view kept);

@@ -251,9 +251,9 @@ std::int64_t check_written(const std::string& manifest, const fs::path& director
   return found.peak_bytes;
 }
 
-}  // namespace
-
-RunResult run(const RunOptions& options, const Formats& formats, Communicator& communicator) {
+/// `staged`: set once there is a staging directory that holds a part of the target.
+RunResult run_noting_stage(const RunOptions& options, const Formats& formats, Communicator& communicator,
+                           bool& staged) {
   const auto begin = std::chrono::steady_clock::now();
   const bool first = communicator.rank() == 0;
   RunResult result;
@@ -339,6 +339,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
       beside.insert(beside.end(), names_beside->begin(), names_beside->end());
     if (first) staging->create(prepared.plan_digest, names, beside);
   });
+  staged = true;
   agreed(communicator, [&] { staging->join(); });
   if (result.start == Start::kContinue) {
     peak_bytes =
@@ -411,6 +412,7 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
       enter(Phase::kPublish, options.hooks);
       check_interrupted(job);
     });
+    staged = false;  // from here on it may be the target itself
     agreed(communicator, [&] {
       if (!first) return;
       write_manifest(staging->directory(), manifest);
@@ -425,6 +427,21 @@ RunResult run(const RunOptions& options, const Formats& formats, Communicator& c
   result.peak_rss_bytes = gathered(communicator, peak_rss_bytes());
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
+}
+
+}  // namespace
+
+RunResult run(const RunOptions& options, const Formats& formats, Communicator& communicator) {
+  bool staged = false;
+  try {
+    return run_noting_stage(options, formats, communicator, staged);
+  } catch (const exchange::AgreedError& error) {
+    // A full disk or a failing one is seen to, and then the run goes on.
+    if (!staged || error.exit() != Exit::kIo) throw;
+    std::vector<Issue> issues = error.issues();
+    issues.back().message += fmt::format("; {}", kKeptText);
+    throw exchange::AgreedError(Error(error.exit(), std::move(issues)));
+  }
 }
 
 }  // namespace reshard::pipeline

@@ -95,8 +95,16 @@ std::string unused_message(const plan::Rule& rule, const SourceCatalog& catalog,
                        rule.match.text(), takers);
   std::string message =
       fmt::format("'{}' matches none of the {} of the source", rule.match.text(), count_of(catalog.tensors.size()));
+  const std::string wide = with_wide_stars(name_pattern(rule));
+  const plan::NamePattern wide_pattern(wide);
+  const auto meant = std::find_if(samples.begin(), samples.end(),
+                                  [&](const auto& name) { return wide_pattern.match(name).has_value(); });
   const std::vector<std::string> near = nearest_names(name_pattern(rule), samples);
-  if (!near.empty()) message += fmt::format("; nearest: '{}'", fmt::join(near, "', '"));
+  if (meant != samples.end()) {
+    message += fmt::format("; `*` stops at '.' and '/': '**' in its place, as in '{}', matches '{}'", wide, *meant);
+  } else if (!near.empty()) {
+    message += fmt::format("; nearest: '{}'", fmt::join(near, "', '"));
+  }
   return message + "; where that is fine say `optional: true`";
 }
 
@@ -118,6 +126,9 @@ void add_unmatched(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
     if (is_new) lines.push_back({tensor});
     ++lines[found->second].count;
   }
+  std::vector<bool> used(plan.rules.size());
+  for (const RuleMatch& match : matches)
+    if (match.rule != kNoRule) used[match.rule] = true;
   std::vector<std::string> patterns;
   for (std::size_t rule = 0; rule < plan.rules.size() && rule < kMaxRulesSearched; ++rule)
     patterns.push_back(name_pattern(plan.rules[rule]));
@@ -128,7 +139,7 @@ void add_unmatched(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
     if (lines[i].count > 1)
       message += fmt::format(", nor the other {} of the form '{}'", lines[i].count - 1, name_form(tensor.name));
     if (tensor.refusal) message += fmt::format(" (and it is no tensor: {})", tensor.refusal->message);
-    if (const std::optional<std::size_t> near = nearest_pattern(tensor.name, patterns))
+    if (const std::optional<std::size_t> near = nearest_pattern(tensor.name, patterns, used))
       message += fmt::format("; nearest: {} '{}'", rule_name(*near), patterns[*near]);
     issues.add(kNoRule, ErrorCode::kTensorUnmatched, tensor.name, fmt::format("{}; {}", message, kChoices),
                tensor.name);

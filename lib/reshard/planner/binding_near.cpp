@@ -56,13 +56,19 @@ std::vector<Token> tokens(std::string_view pattern) {
   return out;
 }
 
-/// Edit distance in which `**` takes any characters and `*` any but '.' and '/'.
+/// Edit distance in which `**` takes any characters and `*` any but '.' and '/'. Two letters that have changed places
+/// are one edit.
 std::size_t edits(const std::vector<Token>& pattern, std::string_view name) {
   name = name.substr(0, kMaxLength);
   std::vector<std::size_t> before(name.size() + 1);
   for (std::size_t j = 0; j <= name.size(); ++j) before[j] = j;
   std::vector<std::size_t> row(name.size() + 1);
-  for (const Token& token : pattern) {
+  std::vector<std::size_t> two_before(name.size() + 1);
+  const auto is_letter = [&](std::size_t i, char letter) {
+    return pattern[i].kind == TokenKind::kLetter && pattern[i].letter == letter;
+  };
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    const Token& token = pattern[i];
     row[0] = before[0] + (token.kind == TokenKind::kAnything ? 0 : 1);
     for (std::size_t j = 1; j <= name.size(); ++j) {
       const char letter = name[j - 1];
@@ -73,9 +79,12 @@ std::size_t edits(const std::vector<Token>& pattern, std::string_view name) {
         const std::size_t taken = before[j - 1] + (fits ? 0 : 1);
         const std::size_t longer = row[j - 1] + (token.kind == TokenKind::kPart && fits ? 0 : 1);
         row[j] = std::min({taken, longer, before[j] + 1});
+        if (i > 0 && j > 1 && is_letter(i, name[j - 2]) && is_letter(i - 1, letter))
+          row[j] = std::min(row[j], two_before[j - 2] + 1);
       }
     }
-    std::swap(row, before);
+    std::swap(two_before, before);
+    std::swap(before, row);
   }
   return before[name.size()];
 }
@@ -111,17 +120,38 @@ std::vector<std::string> nearest_names(std::string_view pattern, std::span<const
   return out;
 }
 
-std::optional<std::size_t> nearest_pattern(std::string_view name, std::span<const std::string> patterns) {
+std::string with_wide_stars(std::string_view pattern) {
+  if (pattern.starts_with("re:")) return std::string(pattern);
+  std::string out;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '*') {
+      out += pattern[i];
+    } else if (i == 0 || pattern[i - 1] != '*') {
+      out += "**";
+    }
+  }
+  return out;
+}
+
+std::optional<std::size_t> nearest_pattern(std::string_view name, std::span<const std::string> patterns,
+                                           const std::vector<bool>& matches_something) {
   std::optional<std::size_t> best;
-  std::size_t best_distance = 0;
+  std::pair<std::size_t, bool> best_distance;
+  const auto look = [&](std::size_t i, const std::vector<Token>& parts, std::size_t more) {
+    const std::pair<std::size_t, bool> distance{edits(parts, name) + more, matches_something[i]};
+    if (!is_near(distance.first, parts) || (best && distance >= best_distance)) return;
+    best = i;
+    best_distance = distance;
+  };
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     if (patterns[i].starts_with("re:")) continue;
     for (const std::string& text : alternatives(patterns[i])) {
-      const std::vector<Token> parts = tokens(text);
-      const std::size_t distance = edits(parts, name);
-      if (!is_near(distance, parts) || (best && distance >= best_distance)) continue;
-      best = i;
-      best_distance = distance;
+      std::vector<Token> parts = tokens(text);
+      look(i, parts, 0);
+      // A star too few is one edit, however many parts of the name it would have taken.
+      for (Token& part : parts)
+        if (part.kind == TokenKind::kPart) part.kind = TokenKind::kAnything;
+      look(i, parts, 1);
     }
   }
   return best;

@@ -15,8 +15,12 @@ namespace reshard::planner {
 /// cost O(names x |pattern| x |name|).
 std::vector<std::string> nearest_names(std::string_view pattern, std::span<const std::string> names);
 
-/// The position of the pattern that needs the fewest edits to match; the first of several. As above, none that would
-/// need a third rewritten. Cost O(patterns x |pattern| x |name|).
-std::optional<std::size_t> nearest_pattern(std::string_view name, std::span<const std::string> patterns);
+/// The pattern with every run of `*` as `**`; "re:" expressions have no such stars.
+std::string with_wide_stars(std::string_view pattern);
+
+/// The position of the pattern that needs the fewest edits to match; of several one that matches nothing else, the
+/// first of these. As above, none that would need a third rewritten. Cost O(patterns x |pattern| x |name|).
+std::optional<std::size_t> nearest_pattern(std::string_view name, std::span<const std::string> patterns,
+                                           const std::vector<bool>& matches_something);
 
 }  // namespace reshard::planner

@@ -108,3 +108,14 @@ TEST_CASE("names near a pattern are found through its wildcards and braces") {
   CHECK(planner::nearest_names("decoder.final_layernorm.bias", names).empty());
   CHECK(planner::nearest_names("re:lm_head.weigh", names).empty());
 }
+
+TEST_CASE(
+    "the pattern near a name is one that matches nothing else, letters that changed places and a star too few "
+    "forgiven") {
+  const Lines patterns = {"**.q_proj.weight", "**.{k,v}_proj.wieght", "*.o_proj.weight"};
+  const std::vector<bool> used = {true, false, false};
+  CHECK(planner::nearest_pattern("model.layers.0.self_attn.k_proj.weight", patterns, used) == 1);
+  CHECK(planner::nearest_pattern("model.layers.0.self_attn.o_proj.weight", patterns, used) == 2);
+  CHECK(planner::nearest_pattern("model.layers.0.self_attn.qq_proj.weight", patterns, used) == 0);
+  CHECK(planner::nearest_pattern("something.else", patterns, used) == std::nullopt);
+}
