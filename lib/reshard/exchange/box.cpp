@@ -99,17 +99,6 @@ Index offset_of(const CopyBox& box, Side side) {
   return side == Side::kSource ? box.source_offset : box.target_offset;
 }
 
-/// Row-major strides of the box itself, in elements.
-std::vector<Index> packed_strides(const CopyBox& box) {
-  std::vector<Index> out(box.dims.size());
-  Index stride = 1;
-  for (std::size_t i = box.dims.size(); i-- > 0;) {
-    out[i] = stride;
-    stride *= box.dims[i].extent;
-  }
-  return out;
-}
-
 /// Register of the steps `level - 1 .. 0` from `at` on, as of the end of the last run. `run(at)` is that of a run. Walk
 /// place b is the logical tensor.
 template <typename Run>
@@ -157,7 +146,7 @@ void move_box(const CopyBox& box, std::int64_t element_bytes, std::span<const st
 
 void pack_box(const CopyBox& box, Side side, std::int64_t element_bytes, std::span<const std::byte> buffer,
               std::span<std::byte> packed) {
-  const std::vector<Index> strides = packed_strides(box);
+  const std::vector<Index> strides = layout::packed_strides(box);
   const Walk walk =
       make_walk(box, element_bytes, [&](std::size_t i) { return std::pair(stride_of(box.dims[i], side), strides[i]); });
   copy_runs(walk, buffer.data() + offset_of(box, side) * element_bytes, packed.data());
@@ -165,7 +154,7 @@ void pack_box(const CopyBox& box, Side side, std::int64_t element_bytes, std::sp
 
 void unpack_box(const CopyBox& box, Side side, std::int64_t element_bytes, std::span<const std::byte> packed,
                 std::span<std::byte> buffer) {
-  const std::vector<Index> strides = packed_strides(box);
+  const std::vector<Index> strides = layout::packed_strides(box);
   const Walk walk =
       make_walk(box, element_bytes, [&](std::size_t i) { return std::pair(strides[i], stride_of(box.dims[i], side)); });
   copy_runs(walk, packed.data(), buffer.data() + offset_of(box, side) * element_bytes);
@@ -181,7 +170,7 @@ std::uint64_t box_register(const CopyBox& box, Side side, std::int64_t element_b
 
 std::uint64_t packed_register(const CopyBox& box, std::int64_t element_bytes, std::span<const std::byte> packed,
                               Index tensor_elements) {
-  const std::vector<Index> strides = packed_strides(box);
+  const std::vector<Index> strides = layout::packed_strides(box);
   const Walk walk =
       make_walk(box, element_bytes, [&](std::size_t i) { return std::pair(strides[i], box.dims[i].logical_stride); });
   return register_of(box, walk, element_bytes, packed.data(), tensor_elements);

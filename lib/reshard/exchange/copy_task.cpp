@@ -37,25 +37,14 @@ Walk make_walk(const CopyBox& box, SourceStride source_stride, TargetStride targ
   return walk;
 }
 
-/// Row-major strides of the box itself.
-std::vector<Index> packed_strides(const CopyBox& box) {
-  std::vector<Index> out(box.dims.size());
-  Index stride = 1;
-  for (std::size_t i = box.dims.size(); i-- > 0;) {
-    out[i] = stride;
-    stride *= box.dims[i].extent;
-  }
-  return out;
-}
-
 Walk pack_walk(const CopyBox& box) {
-  const std::vector<Index> packed = packed_strides(box);
+  const std::vector<Index> packed = layout::packed_strides(box);
   return make_walk(
       box, [&](std::size_t i) { return box.dims[i].source_stride; }, [&](std::size_t i) { return packed[i]; });
 }
 
 Walk unpack_walk(const CopyBox& box) {
-  const std::vector<Index> packed = packed_strides(box);
+  const std::vector<Index> packed = layout::packed_strides(box);
   return make_walk(
       box, [&](std::size_t i) { return packed[i]; }, [&](std::size_t i) { return box.dims[i].target_stride; });
 }

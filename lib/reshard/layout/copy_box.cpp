@@ -27,4 +27,14 @@ CopyBox flattened(CopyBox box) {
   return box;
 }
 
+std::vector<Index> packed_strides(const CopyBox& box) {
+  std::vector<Index> out(box.dims.size());
+  Index stride = 1;
+  for (std::size_t i = box.dims.size(); i-- > 0;) {
+    out[i] = stride;
+    stride *= box.dims[i].extent;
+  }
+  return out;
+}
+
 }  // namespace reshard::layout

@@ -45,4 +45,7 @@ struct CopyBox {
 /// three places. A whole row shard of any rank becomes one dim.
 CopyBox flattened(CopyBox box);
 
+/// Row-major strides of the box itself, by dim: where its elements lie when they are packed.
+std::vector<Index> packed_strides(const CopyBox& box);
+
 }  // namespace reshard::layout
