@@ -67,12 +67,6 @@ Walk take_surplus(Walk& walk) {
   return surplus;
 }
 
-std::int64_t tasks_of(Walk walk) {
-  std::int64_t out = 1;
-  for (const Step& step : take_surplus(walk)) out *= step.extent;
-  return out;
-}
-
 /// The widest power of two up to 16 that divides all of `bytes`.
 std::int32_t widest_word(std::int64_t bytes) {
   std::int32_t word = 16;
@@ -155,10 +149,6 @@ void add_zeros(std::vector<CopyTask>& tasks, std::int64_t target_at, std::int64_
   task.run_elements = bytes;
   widen(task);
   tasks.push_back(task);
-}
-
-std::int64_t most_tasks(const CopyBox& box) {
-  return std::max({tasks_of(pack_walk(box)), tasks_of(unpack_walk(box)), tasks_of(move_walk(box))});
 }
 
 std::int64_t number_tiles(std::span<CopyTask> tasks) {

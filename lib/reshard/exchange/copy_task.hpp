@@ -6,7 +6,9 @@
 //   pack 3 rows of 16 bytes, 64 apart, from byte 1024 on, to byte 4096 on:
 //   source 1024, target 4096, run_elements 16 of 1 byte, one level {extent 3, source_pitch 64, target_pitch 16}
 //
-// A box of more than kCopyLevels levels that cannot be joined becomes several tasks.
+// A box of more than kCopyLevels levels that cannot be joined becomes several tasks: no more than the extents of its
+// dims multiply to beyond the innermost kCopyLevels + 1, of which the last is the run (where that has strides other
+// than 1, beyond the innermost kCopyLevels).
 
 #include <cstdint>
 #include <optional>
@@ -70,9 +72,6 @@ void add_move(std::vector<CopyTask>& tasks, const layout::CopyBox& box, std::int
 
 /// One task.
 void add_zeros(std::vector<CopyTask>& tasks, std::int64_t target_at, std::int64_t bytes);
-
-/// The most tasks that add_pack, add_unpack or add_move makes of a box.
-std::int64_t most_tasks(const layout::CopyBox& box);
 
 /// Bytes, on the target side, that one block of threads works on.
 inline constexpr std::int64_t kCopyTileBytes = std::int64_t{32} << 10;

@@ -11,10 +11,13 @@
 namespace reshard::planner {
 namespace {
 
-/// Entries of the table: one walks the innermost dims, so many are made of the outer ones.
+/// Entries of the table: one walks the innermost dims, so many are made of the outer ones. A last dim without a run,
+/// as a repeated element has it, takes the place of one more.
 std::int64_t task_count(const layout::CopyBox& box) {
+  const bool has_run = !box.dims.empty() && box.dims.back().source_stride == 1 && box.dims.back().target_stride == 1;
+  const std::size_t inner = has_run ? kTaskDims : kTaskDims - 1;
   std::int64_t out = 1;
-  for (std::size_t i = kTaskDims; i < box.dims.size(); ++i) out *= box.dims[i - kTaskDims].extent;
+  for (std::size_t i = inner; i < box.dims.size(); ++i) out *= box.dims[i - inner].extent;
   return out;
 }
 
