@@ -138,6 +138,7 @@ int main(int argc, char** argv) {
   // anew by the system. A twentieth of the time of a run of many small tensors.
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
   mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  mallopt(M_MXFAST, 0);  // free pieces are joined at once, not all of them whenever a large one is freed
 #endif
   if (argc > 1 && argv[1] == reshard::format::kHdf5ChildArgument) return reshard::format::run_hdf5_child(argc, argv);
   try {

@@ -233,6 +233,19 @@ class Hdf5(Case):
         halves = even(w, 1, 2)
         self.assert_files(target, [{"contiguous": half, "chunked": half, "packed/gzip": half, "big_endian": half, "compact": take(half, range(4))} for half in halves])
 
+    @needs_h5py
+    def test_names_that_are_not_utf8_are_refused_or_renamed(self):
+        source = self.dir / "source"
+        source.mkdir()
+        with h5py.File(source / "model.h5", "w") as file:
+            file.create_dataset(b"a\xff", data=numpy.arange(4, dtype="<f4"))
+        for name in ("hdf5", "safetensors"):
+            plan = {"reshard": 1, "target": {"axes": ["tp=2"], "format": name}, "tensors": [{"match": "a*", "shard": {"0": "tp"}}]}
+            with self.subTest(name):
+                self.refuse(self.plan(plan), source, 4, "E_UNSUPPORTED", words=["a\\xff", "UTF-8", "rename"])
+                plan["tensors"][0]["rename"] = "b"
+                self.assert_exit(self.run_plan(self.plan(plan), source), 0)
+
     def test_target_format_on_the_command_line_wins(self):
         target = self.convert(self.tp_plan(0, 2, ("w", {"0": "tp"})), self.full({"w": iota(4)}), "--target-format", "hdf5")
         self.assertEqual(set(os.listdir(target)), {"rank-00000.h5", "rank-00001.h5", "reshard.json"})

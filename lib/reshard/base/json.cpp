@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
+#include <deque>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,52 +17,27 @@
 namespace reshard {
 namespace {
 
-/// Walks the text and knows, through a shared cursor, how far the parser has read.
-class CountingIterator {
- public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
-
-  CountingIterator(const char* at, const char** cursor) : at_(at), cursor_(cursor) {}
-  reference operator*() const { return *at_; }
-  CountingIterator& operator++() {
-    ++at_;
-    *cursor_ = at_;
-    return *this;
-  }
-  CountingIterator operator++(int) {
-    CountingIterator old = *this;
-    ++*this;
-    return old;
-  }
-  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at_ == b.at_; }
-  friend bool operator!=(const CountingIterator& a, const CountingIterator& b) { return a.at_ != b.at_; }
-
- private:
-  const char* at_;
-  const char** cursor_;
-};
-
-/// The keys of an object. Most objects have few, which are compared one by one.
+/// The keys of an object, of which most have few. The texts outlive the set.
 class KeySet {
  public:
   /// Whether the key is new.
-  bool insert(const std::string& key) {
+  bool insert(std::string_view key) {
     if (!many_.empty()) return many_.insert(key).second;
     if (std::find(few_.begin(), few_.end(), key) != few_.end()) return false;
     few_.push_back(key);
     if (few_.size() > kFew) many_.insert(few_.begin(), few_.end());
     return true;
   }
+  void clear() {
+    few_.clear();
+    many_.clear();
+  }
 
  private:
   static constexpr std::size_t kFew = 8;
 
-  std::vector<std::string> few_;
-  std::unordered_set<std::string> many_;  ///< empty up to kFew, then all of them
+  std::vector<std::string_view> few_;
+  std::unordered_set<std::string_view> many_;  ///< empty up to kFew, then all of them
 };
 
 /// Adds to the SAX events what the parser does not check: depth, unique keys, positions.
@@ -75,8 +50,6 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
         handler_(handler),
         next_(text.data()),
         line_start_(text.data()) {}
-
-  const char** cursor() { return &cursor_; }
 
   bool null() override {
     handler_.on_null(token());
@@ -111,13 +84,17 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   bool start_object(std::size_t) override {
     const Position at = token();
     deeper(at);
-    keys_.emplace_back();
+    if (std::ssize(keys_) <= depth_) keys_.resize(static_cast<std::size_t>(depth_) + 1);
+    keys_[static_cast<std::size_t>(depth_)].clear();
     handler_.on_object_begin(at);
     return true;
   }
   bool key(string_t& value) override {
     const Position at = token();
-    if (!keys_.back().insert(value))
+    // A key without escapes stands in the text as it is.
+    std::string_view lasting = token_.substr(1, token_.size() - 2);
+    if (lasting != value) lasting = unescaped_.emplace_back(value);
+    if (!keys_[static_cast<std::size_t>(depth_)].insert(lasting))
       throw Error(
           Issue{ErrorCode::kDupKey, place(at), "", fmt::format("the key {} is given twice", json_string(value))});
     handler_.on_key(value, at);
@@ -125,7 +102,6 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   }
   bool end_object() override {
     --depth_;
-    keys_.pop_back();
     token();
     handler_.on_object_end();
     return true;
@@ -142,19 +118,20 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
     handler_.on_array_end();
     return true;
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
+  bool parse_error(std::size_t bytes_read, const std::string&, const nlohmann::json::exception& error) override {
     // nlohmann's text is "[json.exception.parse_error.101] parse error at line 1, column 2: ...": the reason stands
     // behind the position, which we say in our own way.
     std::string reason = error.what();
     const std::size_t colon = reason.find(": ");
     if (colon != std::string::npos) reason.erase(0, colon + 2);
-    const Position at = position_of(cursor_ > text_.data() ? cursor_ - 1 : cursor_);
+    const std::size_t last = std::min(bytes_read, text_.size());
+    const Position at = position_of(text_.data() + (last > 0 ? last - 1 : 0));
     throw Error(Issue{ErrorCode::kSyntax, place(at), "", "not JSON: " + reason});
   }
 
  private:
-  /// Where the token that has just been read begins: the first character behind the last token that is neither blank
-  /// nor a separator.
+  /// Steps to the token that has just been read, which is sound: the first character behind the last token that is
+  /// neither blank nor a separator. Returns where it begins.
   Position token() {
     const char* const end = text_.data() + text_.size();
     while (next_ < end &&
@@ -166,13 +143,22 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
       ++next_;
     }
     const Position at{line_, static_cast<int>(next_ - line_start_) + 1};
-    // A number has been read one character past its end; every other token ends at the cursor.
-    const char* stop = cursor_;
-    if (next_ < end && (*next_ == '-' || (*next_ >= '0' && *next_ <= '9'))) {
-      stop = next_;
-      while (stop < end && std::string_view("+-.eE0123456789").find(*stop) != std::string_view::npos) ++stop;
+    token_ = std::string_view(next_, static_cast<std::size_t>(token_end(next_, end) - next_));
+    next_ += token_.size();
+    return at;
+  }
+
+  static const char* token_end(const char* at, const char* end) {
+    if (at == end) return end;
+    if (*at == '"') {
+      for (++at; at < end && *at != '"'; ++at)
+        if (*at == '\\') ++at;
+      return std::min(at + 1, end);
     }
-    next_ = stop > next_ ? stop : next_ + 1;
+    constexpr std::string_view kPunctuation = "{}[]";
+    if (kPunctuation.find(*at) != std::string_view::npos) return at + 1;
+    constexpr std::string_view kBehind = " \t\n\r,:]}";  // a number, true, false, null
+    while (at < end && kBehind.find(*at) == std::string_view::npos) ++at;
     return at;
   }
 
@@ -200,12 +186,13 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   std::string_view source_;
   JsonLimits limits_;
   JsonHandler& handler_;
-  const char* cursor_ = text_.data();
   const char* next_;
+  std::string_view token_;
   const char* line_start_;
   int line_ = 1;
   int depth_ = 0;
-  std::vector<KeySet> keys_;
+  std::vector<KeySet> keys_;           ///< by depth, of the objects that are open
+  std::deque<std::string> unescaped_;  ///< keys that the text spells otherwise
 };
 
 class TreeBuilder : public JsonHandler {
@@ -262,9 +249,7 @@ void parse_json(std::string_view text, std::string_view source, JsonLimits limit
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
     throw Error(Issue{ErrorCode::kSyntax, std::string(source), "", fmt::format("byte {} is NUL: not text", nul)});
   StrictSax sax(text, source, limits, handler);
-  const CountingIterator begin(text.data(), sax.cursor());
-  const CountingIterator end(text.data() + text.size(), sax.cursor());
-  nlohmann::json::sax_parse(begin, end, &sax);
+  nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &sax);
 }
 
 Value parse_json(std::string_view text, std::string_view source, JsonLimits limits) {
@@ -276,7 +261,14 @@ Value parse_json(std::string_view text, std::string_view source, JsonLimits limi
 std::string json_string(std::string_view text) {
   // Most texts are names without anything to escape.
   const auto is_plain = [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; };
-  if (std::all_of(text.begin(), text.end(), is_plain)) return '"' + std::string(text) + '"';
+  if (std::all_of(text.begin(), text.end(), is_plain)) {
+    std::string out;
+    out.reserve(text.size() + 2);
+    out += '"';
+    out += text;
+    out += '"';
+    return out;
+  }
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

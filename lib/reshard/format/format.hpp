@@ -85,6 +85,9 @@ class TensorReader {
   /// Fills `out` with the tensor's bytes from logical byte `first_byte` on. Errors: kIo, kFormat (data that were never
   /// written).
   virtual void read(const StoredTensor& tensor, std::int64_t first_byte, std::span<std::byte> out) = 0;
+  /// Fills `out` with the file's bytes from `offset` on: tensors that have an offset, several at once where they lie
+  /// side by side. Errors: kIo.
+  virtual void read_file(std::int64_t offset, std::span<std::byte> out) = 0;
 };
 
 struct ReadOptions {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "reshard/exchange/box.hpp"
 #include "reshard/pipeline/arena.hpp"
+#include "reshard/pipeline/read_run.hpp"
 #include "reshard/pipeline/write_run.hpp"
 
 namespace reshard::pipeline {
@@ -21,35 +23,76 @@ using planner::Tile;
 using planner::TileId;
 using planner::WorkTensor;
 
+/// Small ones; their descriptions take memory too.
+constexpr std::size_t kTilesReadTogether = 256;
+
 class Worker {
  public:
   /// `place` of this worker among all, from 0 to below 1.
   Worker(const Job& job, const std::vector<planner::TensorWriters>& writers, const DirectMemory& memory, double place)
-      : job_(job), writers_(writers), arena_(memory.arena_bytes), run_(job, memory.run_bytes), place_(place) {}
+      : job_(job),
+        writers_(writers),
+        arena_(memory.arena_bytes),
+        read_run_(job, memory.run_bytes),
+        run_(job, memory.run_bytes),
+        place_(place) {}
 
-  void run(TileId id) {
-    const WorkTensor& work = job_.work[id.tensor];
-    Tile tile = work.tiling->tile(id.number, work.sources);
-    if (job_.communicator.size() == 1) {
-      move(tile, id.tensor, work);
-      return;
+  /// Moves this process's share of tiles [begin, end).
+  void run(const planner::TileList& tiles, std::size_t begin, std::size_t end) {
+    shares_.clear();
+    TileId before;
+    for (std::size_t i = begin; i < end; ++i) {
+      const TileId id = tiles[i];
+      std::shared_ptr<const Tile> tile = i > begin && is_cut_alike(before, id) ? shares_.back().tile : tile_of(id);
+      if (tile) shares_.push_back({std::move(tile), id.tensor});
+      before = id;
     }
-    const std::vector<std::vector<ProcessRank>> writers = writers_[id.tensor].of(tile);
-    const std::optional<Tile> share = share_of(std::move(tile), writers, job_.communicator.rank());
-    if (share) move(*share, id.tensor, work);
+    read_run_.begin();
+    if (end - begin > 1)
+      for (const Share& share : shares_)
+        for (const planner::SourcePart& part : share.tile->sources) read_run_.add(share.tensor, part);
+    read_run_.read();
+    std::size_t piece = 0;
+    for (const Share& share : shares_) move(*share.tile, share.tensor, job_.work[share.tensor], piece);
   }
 
   /// After the last tile.
   void finish() { run_.write(); }
 
-  std::int64_t peak_bytes() const { return arena_.peak_bytes() + run_.peak_bytes(); }
+  std::int64_t peak_bytes() const { return arena_.peak_bytes() + read_run_.peak_bytes() + run_.peak_bytes(); }
 
  private:
-  void move(const Tile& tile, std::size_t tensor, const WorkTensor& work) {
+  struct Share {
+    std::shared_ptr<const Tile> tile;
+    std::size_t tensor;
+  };
+
+  /// Whether a process alone moves one as the other: small tensors come by the thousand.
+  bool is_cut_alike(TileId a, TileId b) const {
+    return job_.communicator.size() == 1 && a.number == b.number &&
+           job_.work[a.tensor].tiling == job_.work[b.tensor].tiling &&
+           job_.work[a.tensor].sources == job_.work[b.tensor].sources;
+  }
+
+  /// This process's share of a tile; null where it has none.
+  std::shared_ptr<const Tile> tile_of(TileId id) const {
+    Tile tile = job_.work[id.tensor].tiling->tile(id.number, job_.work[id.tensor].sources);
+    if (job_.communicator.size() == 1) return std::make_shared<const Tile>(std::move(tile));
+    const std::vector<std::vector<ProcessRank>> writers = writers_[id.tensor].of(tile);
+    std::optional<Tile> share = share_of(std::move(tile), writers, job_.communicator.rank());
+    return share ? std::make_shared<const Tile>(std::move(*share)) : nullptr;
+  }
+
+  /// `piece`: how many source parts of the tiles before it there were.
+  void move(const Tile& tile, std::size_t tensor, const WorkTensor& work, std::size_t& piece) {
     arena_.reset();
     const std::string& name = job_.bound.tensors[tensor].target_name;
     std::vector<std::span<std::byte>> sources;
     for (const planner::SourcePart& part : tile.sources) {
+      if (const std::optional<std::span<std::byte>> bytes = read_run_.at(piece++)) {
+        sources.push_back(*bytes);
+        continue;
+      }
       sources.push_back(arena_.take(read_bytes(part, work.source_element_bytes)));
       read_part(job_, tensor, part, sources.back());
     }
@@ -138,6 +181,8 @@ class Worker {
   const Job& job_;
   const std::vector<planner::TensorWriters>& writers_;  // by tensor; empty for one process
   Arena arena_;
+  std::vector<Share> shares_;
+  ReadRun read_run_;
   WriteRun run_;
   double place_;
 };
@@ -186,7 +231,7 @@ DirectMemory direct_memory(const DirectCost& cost, std::int64_t memory_bytes, in
   DirectMemory out;
   out.arena_bytes = planner::buffer_bytes(std::max<std::int64_t>(cost.least_memory_bytes, 1));
   out.threads = static_cast<int>(std::clamp<std::int64_t>(memory_bytes / out.arena_bytes, 1, threads));
-  out.run_bytes = std::clamp<std::int64_t>(memory_bytes / out.threads - out.arena_bytes, 0, WriteRun::kMostBytes);
+  out.run_bytes = std::clamp<std::int64_t>((memory_bytes / out.threads - out.arena_bytes) / 2, 0, WriteRun::kMostBytes);
   return out;
 }
 
@@ -207,12 +252,13 @@ std::int64_t run_direct(const Job& job, const DirectCost& cost, const planner::S
   parallel_for(memory.threads, threads, [&](std::size_t w) {
     try {
       for (std::size_t i = next.fetch_add(step); i < tiles.size() && !stop; i = next.fetch_add(step)) {
-        for (std::size_t t = i; t < std::min(i + step, tiles.size()) && !stop; ++t) {
+        const std::size_t end = std::min(i + step, tiles.size());
+        for (std::size_t t = i; t < end && !stop; t += kTilesReadTogether) {
           check_interrupted(job);
           // MPI belongs to the thread that initialised it: the caller's, which is worker 0's only if it got there
           // first.
           if (std::this_thread::get_id() == job.main_thread && job.communicator.alarm_raised()) stop = true;
-          workers[w].run(tiles[t]);
+          workers[w].run(tiles, t, std::min(t + kTilesReadTogether, end));
         }
       }
       workers[w].finish();

@@ -15,9 +15,9 @@ namespace reshard::pipeline {
 struct DirectMemory {
   int threads = 1;
   std::int64_t arena_bytes = 0;  ///< of each: for the largest tile
-  std::int64_t run_bytes = 0;    ///< of each: for small pieces that are written together
+  std::int64_t run_bytes = 0;    ///< of each, twice: for small pieces that are read or written together
 
-  std::int64_t peak_bytes() const { return threads * (arena_bytes + run_bytes); }
+  std::int64_t peak_bytes() const { return threads * (arena_bytes + 2 * run_bytes); }
 };
 
 /// `memory_bytes` hold the largest tile. No more than `threads` threads.

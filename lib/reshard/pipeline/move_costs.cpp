@@ -1,6 +1,7 @@
 #include "reshard/pipeline/move_costs.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -113,15 +114,19 @@ MoveCosts::MoveCosts(const std::vector<WorkTensor>& work, const planner::TargetM
       known;
   number_of_tensor_.reserve(work.size());
   for (std::size_t t = 0; t < work.size(); ++t) {
-    const planner::TensorWriters writers(work[t], t, targets);
+    // One process alone writes everything.
+    std::optional<planner::TensorWriters> writers;
+    if (processes > 1) writers.emplace(work[t], t, targets);
     std::size_t number = costs_.size();
-    if (writers.one_for_each_file())
+    if (!writers || writers->one_for_each_file())
       number = known
-                   .try_emplace({work[t].tiling, work[t].source_element_bytes, work[t].target_element_bytes,
-                                 work[t].converts(), work[t].sources, writers.settled()},
-                                number)
+                   .try_emplace(
+                       {work[t].tiling, work[t].source_element_bytes, work[t].target_element_bytes, work[t].converts(),
+                        work[t].sources, writers ? writers->settled() : std::vector<std::vector<ProcessRank>>()},
+                       number)
                    .first->second;
-    if (number == costs_.size()) costs_.push_back(cost_of(work[t], writers, processes));
+    if (number == costs_.size())
+      costs_.push_back(cost_of(work[t], writers ? *writers : planner::TensorWriters(work[t], t, targets), processes));
     number_of_tensor_.push_back(number);
   }
 }

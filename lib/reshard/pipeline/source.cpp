@@ -67,12 +67,11 @@ void SourceCheckpoint::build_catalog(Index ranks) {
         next = std::next(entry);
         planner::SourceTensor& tensor = entry->second;
         std::vector<planner::StoredRun>& runs = tensor.stored;
-        const planner::StoredRun run{rank, rank, stored.shape, stored.dtype, stored.global_shape};
-        if (!runs.empty() && runs.back().last_rank == rank - 1 && runs.back().shape == run.shape &&
-            runs.back().dtype == run.dtype && runs.back().global_shape == run.global_shape) {
+        if (!runs.empty() && runs.back().last_rank == rank - 1 && runs.back().shape == stored.shape &&
+            runs.back().dtype == stored.dtype && runs.back().global_shape == stored.global_shape) {
           runs.back().last_rank = rank;
         } else {
-          runs.push_back(run);
+          runs.push_back({rank, rank, stored.shape, stored.dtype, stored.global_shape});
         }
       }
       for (const format::Refusal& refusal : files_[f].refusals) tensors[refusal.name].refusal = refusal.issue;
@@ -177,6 +176,10 @@ SourceReaders::SourceReaders(const SourceCheckpoint& source, bool allow_external
 
 void SourceReaders::read(const SourceLocation& location, std::int64_t first_byte, std::span<std::byte> out) {
   readers_.get(location.file)->read(*location.tensor, first_byte, out);
+}
+
+void SourceReaders::read_file(std::size_t file, std::int64_t offset, std::span<std::byte> out) {
+  readers_.get(file)->read_file(offset, out);
 }
 
 }  // namespace reshard::pipeline

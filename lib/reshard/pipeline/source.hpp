@@ -112,6 +112,8 @@ class SourceReaders {
   SourceReaders(const SourceCheckpoint& source, bool allow_external);
   /// Fills `out` with the tensor's bytes from logical byte `first_byte` on.
   void read(const SourceLocation& location, std::int64_t first_byte, std::span<std::byte> out);
+  /// Fills `out` with the file's bytes from `offset` on (format::TensorReader::read_file).
+  void read_file(std::size_t file, std::int64_t offset, std::span<std::byte> out);
 
  private:
   HandleCache<format::TensorReader> readers_;

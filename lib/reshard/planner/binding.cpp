@@ -100,8 +100,10 @@ BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, con
                            identity.target_stored_name, solved.source_dtype, solved.target_dtype, identity.rule,
                            solved.layout});
   }
-  std::sort(out.tensors.begin(), out.tensors.end(),
-            [](const BoundTensor& a, const BoundTensor& b) { return a.target_name < b.target_name; });
+  // Most keep the order of their source.
+  const auto is_before = [](const BoundTensor& a, const BoundTensor& b) { return a.target_name < b.target_name; };
+  if (!std::is_sorted(out.tensors.begin(), out.tensors.end(), is_before))
+    std::sort(out.tensors.begin(), out.tensors.end(), is_before);
   std::vector<LayoutPair> pairs = solver.take_pairs();
   std::vector<std::size_t> new_position(pairs.size(), kNoRule);
   for (BoundTensor& tensor : out.tensors) {

@@ -40,6 +40,22 @@ TEST_CASE("a repeated key is refused at every level") {
   CHECK(code_of("{\"a\":1,\"a\":2}") == "E_DUP_KEY t:1:8");
   CHECK(code_of("{\"x\":[{\"a\":1,\n\"a\":2}]}") == "E_DUP_KEY t:2:1");
   CHECK(code_of("{\"a\":1,\"b\":{\"a\":2}}") == "accepted");
+  CHECK(code_of("{\"a\":{\"x\":1},\"b\":{\"x\":2},\"c\":[{\"x\":3},{\"x\":4}]}") == "accepted");
+  CHECK(code_of("{\"a\":{\"x\":1},\"b\":{\"a\":2},\"a\":3}") == "E_DUP_KEY t:1:26");
+}
+
+TEST_CASE("a repeated key is refused however it is spelled") {
+  CHECK(code_of(R"({"a":1,"\u0061":2})") == "E_DUP_KEY t:1:8");
+  CHECK(code_of(R"({"\u0061":1,"a":2})") == "E_DUP_KEY t:1:13");
+  CHECK(code_of(R"({"\"\\":1, "\u0022\u005c":2})") == "E_DUP_KEY t:1:12");
+  CHECK(code_of(R"({"\"":1,"\\":2,"\\\"":3})") == "accepted");
+}
+
+TEST_CASE("a repeated key is found among many") {
+  std::string text = "{";
+  for (int i = 0; i < 100; ++i) text += "\"key" + std::to_string(i) + "\":[" + std::to_string(i) + "],\n";
+  CHECK(code_of(text + "\"key100\":0}") == "accepted");
+  for (const int i : {0, 8, 9, 99}) CHECK(code_of(text + "\"key" + std::to_string(i) + "\":0}") == "E_DUP_KEY t:101:1");
 }
 
 TEST_CASE("what is not JSON is refused with its place") {
@@ -50,6 +66,8 @@ TEST_CASE("what is not JSON is refused with its place") {
   CHECK(code_of("\xef\xbb\xbf[1]") == "E_SYNTAX t:1:1");
   CHECK(code_of(std::string_view("[1]\0", 4)) == "E_SYNTAX t");
   CHECK(code_of("[\"\xff\"]").substr(0, 8) == "E_SYNTAX");
+  CHECK(code_of("{\"a\":1,\n \"b\": x}") == "E_SYNTAX t:2:7");
+  CHECK(code_of("[1,\n2") == "E_SYNTAX t:2:1");
 }
 
 TEST_CASE("nesting beyond the limit is refused without recursion") {

@@ -92,6 +92,7 @@ TEST_CASE("hdf5: five thousand long names come back") {
 TEST_CASE("hdf5: what it cannot store is refused by name") {
   const auto refusal = [](NewTensor tensor) { return issue_of([&] { hdf5_here().check(tensor); }); };
   CHECK(refusal({std::string("a\0b", 3), Dtype::kF32, {1}, {1}}).code == ErrorCode::kUnsupported);
+  CHECK(refusal({"a\xff", Dtype::kF32, {1}, {1}}).code == ErrorCode::kUnsupported);
   CHECK(refusal({std::string(20000, 'n'), Dtype::kF32, {1}, {1}}).message.find("20000 bytes") != std::string::npos);
   CHECK(refusal({"w", Dtype::kF32, Shape(33, 1), Shape(33, 1)}).message == "has 33 dims; HDF5 stores at most 32");
 }

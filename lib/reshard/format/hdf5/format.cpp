@@ -97,6 +97,7 @@ class Hdf5Reader : public TensorReader {
       throw Error(std::move(issue));
     }
   }
+  void read_file(std::int64_t offset, std::span<std::byte> out) override { file_.read(offset, out); }
 
  private:
   File file_;

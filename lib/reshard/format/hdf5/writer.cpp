@@ -12,6 +12,7 @@
 #include "reshard/format/hdf5/library.hpp"
 #include "reshard/format/hdf5/names.hpp"
 #include "reshard/format/hdf5/types.hpp"
+#include "reshard/format/text.hpp"
 
 namespace reshard::format::hdf5 {
 namespace {
@@ -130,6 +131,9 @@ void check_tensor(const NewTensor& tensor) {
                       fmt::format("its name has {} bytes; in HDF5 at most {}", tensor.name.size(), kMaxNameBytes)});
   if (tensor.name.find('\0') != std::string::npos)
     throw Error(Issue{ErrorCode::kUnsupported, "", tensor.name, "HDF5 cannot store a NUL in a name"});
+  if (!is_utf8(tensor.name))
+    throw Error(Issue{ErrorCode::kUnsupported, "", tensor.name,
+                      "names are stored as UTF-8, which this is not; `rename` gives it another"});
 }
 
 FileLayout create_file(const fs::path& path, const std::string& where, const NewFile& file) {

@@ -44,9 +44,9 @@ class HeaderHandler : public JsonHandler {
   void on_integer(std::int64_t value, Position) override {
     if (place_ == Place::kShape) {
       if (value < 0) fail(ErrorCode::kFormat, path_, name_, fmt::format("its shape has the negative extent {}", value));
-      if (std::ssize(tensor().shape) == kMaxRank)
+      if (std::ssize(shape_) == kMaxRank)
         fail(ErrorCode::kUnsupported, path_, name_, fmt::format("has more than {} dims", kMaxRank));
-      tensor().shape.push_back(value);
+      shape_.push_back(value);
     } else if (place_ == Place::kOffsets) {
       if (value < 0)
         fail(ErrorCode::kFormat, path_, name_, fmt::format("data_offsets holds the negative number {}", value));
@@ -111,6 +111,7 @@ class HeaderHandler : public JsonHandler {
   void on_array_begin(Position) override {
     if (place_ == Place::kTensor && key_ == "shape") {
       place_ = Place::kShape;
+      shape_.clear();
     } else if (place_ == Place::kTensor && key_ == "data_offsets") {
       place_ = Place::kOffsets;
       offset_count_ = 0;
@@ -121,6 +122,7 @@ class HeaderHandler : public JsonHandler {
 
   void on_array_end() override {
     if (place_ == Place::kShape) {
+      tensor().shape = shape_;
       has_shape_ = true;
     } else {
       if (offset_count_ != 2)
@@ -167,6 +169,7 @@ class HeaderHandler : public JsonHandler {
   Place place_ = Place::kOutside;
   std::string name_;
   std::string key_;
+  Shape shape_;
   std::array<std::int64_t, 2> offsets_{};
   std::size_t offset_count_ = 0;
   bool has_dtype_ = false;

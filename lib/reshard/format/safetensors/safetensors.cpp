@@ -20,6 +20,7 @@ class SafetensorsReader : public TensorReader {
   void read(const StoredTensor& tensor, std::int64_t first_byte, std::span<std::byte> out) override {
     read_raw(file_, tensor, first_byte, out);
   }
+  void read_file(std::int64_t offset, std::span<std::byte> out) override { file_.read(offset, out); }
 
  private:
   File file_;
@@ -55,8 +56,8 @@ class Safetensors : public FileFormat {
     if (tensor.name == "__metadata__")
       throw Error(Issue{ErrorCode::kUnsupported, "", tensor.name, "safetensors keeps this name for the metadata"});
     if (!is_utf8(tensor.name))
-      throw Error(
-          Issue{ErrorCode::kUnsupported, "", tensor.name, "safetensors stores names as UTF-8, which this is not"});
+      throw Error(Issue{ErrorCode::kUnsupported, "", tensor.name,
+                        "names are stored as UTF-8, which this is not; `rename` gives it another"});
   }
 
   FileLayout lay_out(const NewFile& file) const override { return header_of(file, "").layout; }
