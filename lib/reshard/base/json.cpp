@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <deque>
 #include <limits>
+#include <memory_resource>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -22,22 +24,27 @@ class KeySet {
  public:
   /// Whether the key is new.
   bool insert(std::string_view key) {
-    if (!many_.empty()) return many_.insert(key).second;
+    if (many_) return many_->keys.insert(key).second;
     if (std::find(few_.begin(), few_.end(), key) != few_.end()) return false;
     few_.push_back(key);
-    if (few_.size() > kFew) many_.insert(few_.begin(), few_.end());
+    if (few_.size() > kFew) many_.emplace().keys.insert(few_.begin(), few_.end());
     return true;
   }
   void clear() {
     few_.clear();
-    many_.clear();
+    many_.reset();
   }
 
  private:
   static constexpr std::size_t kFew = 8;
 
+  struct Many {
+    std::pmr::monotonic_buffer_resource memory;
+    std::pmr::unordered_set<std::string_view> keys{&memory};
+  };
+
   std::vector<std::string_view> few_;
-  std::unordered_set<std::string_view> many_;  ///< empty up to kFew, then all of them
+  std::optional<Many> many_;  ///< beyond kFew, all of them
 };
 
 /// Adds to the SAX events what the parser does not check: depth, unique keys, positions.
@@ -191,7 +198,7 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   const char* line_start_;
   int line_ = 1;
   int depth_ = 0;
-  std::vector<KeySet> keys_;           ///< by depth, of the objects that are open
+  std::deque<KeySet> keys_;            ///< by depth, of the objects that are open
   std::deque<std::string> unescaped_;  ///< keys that the text spells otherwise
 };
 

@@ -165,13 +165,13 @@ class Meeting {
     for (const planner::SourceTensor& tensor : b().catalog().tensors) by_name[tensor.name] = &tensor;
     std::map<std::string, std::set<Index>> claimed;  // ranks, by stored name
     for (const planner::BoundTensor& tensor : bound_->bound.tensors) {
-      const auto found = by_name.find(tensor.target_stored_name);
+      const auto found = by_name.find(tensor.target_stored_name());
       if (found != by_name.end() && found->second->refusal) throw Error(*found->second->refusal);
-      meet(tensor, found == by_name.end() ? nullptr : found->second, claimed[tensor.target_stored_name]);
+      meet(tensor, found == by_name.end() ? nullptr : found->second, claimed[tensor.target_stored_name()]);
     }
     for (const auto& [stored, tensor] : by_name) {
       const std::set<Index>& ranks = claimed[stored];
-      bool is_extra = tensor->refusal.has_value();
+      bool is_extra = tensor->refusal != nullptr;
       for (const planner::StoredRun& run : tensor->stored)
         for (Index rank = run.first_rank; rank <= run.last_rank; ++rank) is_extra = is_extra || !ranks.contains(rank);
       if (is_extra) result_.only_in_b.push_back(stored);
@@ -181,8 +181,8 @@ class Meeting {
   /// `found`: what the target's files have under the stored name.
   void meet(const planner::BoundTensor& tensor, const planner::SourceTensor* found, std::set<Index>& claimed) {
     const planner::LayoutPair& pair = bound_->bound.layouts[tensor.layout];
-    const HeldTensor one{&pair.source, tensor.source_stored_name, tensor.source_dtype};
-    const HeldTensor other{&pair.target, tensor.target_stored_name, tensor.target_dtype};
+    const HeldTensor one{&pair.source, tensor.source_stored_name(), tensor.source_dtype};
+    const HeldTensor other{&pair.target, tensor.target_stored_name(), tensor.target_dtype};
     const auto run_at = [&](Index rank) -> const planner::StoredRun* {
       if (found == nullptr) return nullptr;
       for (const planner::StoredRun& run : found->stored)

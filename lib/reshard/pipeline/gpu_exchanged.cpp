@@ -69,7 +69,7 @@ class GpuRound {
       const WorkTensor& work = share_.work(write.tile);
       pads.emplace_back();
       for (const planner::PadBox& pad : share_.tile(write.tile).tile.pads) {
-        const std::vector<std::byte>& value = work.pad_values[pad.dim];
+        const std::span<const std::byte> value = work.pad_value(pad.dim);
         if (pad.box.target != write.part || value.empty()) continue;
         const auto bytes = static_cast<std::int64_t>(value.size());
         const std::int64_t at = places.take(bytes);

@@ -57,7 +57,7 @@ void read_part(SourceReaders& readers, const SourceLocation& location, const pla
 }
 
 void read_part(const Job& job, std::size_t tensor, const planner::SourcePart& part, std::span<std::byte> out) {
-  const SourceLocation location = job.source.locate(part.rank, job.bound.tensors[tensor].source_stored_name);
+  const SourceLocation location = job.source.locate(part.rank, job.bound.tensors[tensor].source_stored_name());
   const StageTimer timer(job.ledger, Stage::kRead, static_cast<std::int64_t>(out.size()));
   read_part(job.readers, location, part, job.work[tensor].source_element_bytes, out);
 }
@@ -77,8 +77,8 @@ std::vector<layout::CopyBox> buffer_copies(const planner::Tile& tile, std::int64
 void fill_padding(const planner::Tile& tile, std::size_t target, const planner::WorkTensor& work,
                   std::span<std::byte> buffer) {
   for (const planner::PadBox& pad : tile.pads)
-    if (pad.box.target == target && !work.pad_values[pad.dim].empty())
-      exchange::move_box(pad.box, work.target_element_bytes, work.pad_values[pad.dim], buffer);
+    if (pad.box.target == target && !work.pad_value(pad.dim).empty())
+      exchange::move_box(pad.box, work.target_element_bytes, work.pad_value(pad.dim), buffer);
 }
 
 void check_target(const Job& job, std::size_t tensor, const planner::TargetPart& part, std::uint64_t read_register,

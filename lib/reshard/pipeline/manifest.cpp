@@ -116,6 +116,8 @@ std::string to_json(const ManifestContent& content) {
   std::string text = out.dump(1, ' ', false, Json::error_handler_t::strict);
   text.resize(text.size() - 2);  // "\n}"
   text += ",\n \"tensors\": {";
+  constexpr std::size_t kUsualBytes = 200;  // of a tensor; growing a text of many would hold it twice
+  text.reserve(text.size() + content.bound.tensors.size() * kUsualBytes);
   std::string members;
   for (std::size_t t = 0; t < content.bound.tensors.size(); ++t) {
     const planner::BoundTensor& tensor = content.bound.tensors[t];
@@ -126,8 +128,8 @@ std::string to_json(const ManifestContent& content) {
                    placement_of_layout[tensor.layout], crc64::to_hex(content.digests[t]));
     if (tensor.source_dtype != tensor.target_dtype)
       members += fmt::format(",\n   \"source_digest\": \"{}\"", crc64::to_hex(content.source_digests[t]));
-    if (tensor.target_stored_name != tensor.target_name)
-      members += fmt::format(",\n   \"stored\": {}", printed(tensor.target_stored_name));
+    if (tensor.target_stored_name() != tensor.target_name)
+      members += fmt::format(",\n   \"stored\": {}", printed(tensor.target_stored_name()));
     add_member(text, t == 0, tensor.target_name, members);
   }
   text += content.bound.tensors.empty() ? "},\n \"file_list\": {" : "\n },\n \"file_list\": {";

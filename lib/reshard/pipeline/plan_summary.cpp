@@ -278,7 +278,7 @@ class LayoutSummaries {
 LocalTensor local_tensor(const Prepared& prepared, std::size_t t, Index rank) {
   const BoundTensor& tensor = prepared.bound.tensors[t];
   LocalTensor out;
-  out.name = tensor.target_stored_name;
+  out.name = tensor.target_stored_name();
   out.dtype = tensor.target_dtype;
   out.shape = prepared.bound.layouts[tensor.layout].target.stored_shape(rank);
   out.bytes = checked_mul(checked_product(out.shape), size_bytes(out.dtype));

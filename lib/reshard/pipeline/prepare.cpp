@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "reshard/base/crc64.hpp"
+#include "reshard/base/memory.hpp"
 #include "reshard/pipeline/inspect_reader.hpp"
 #include "reshard/pipeline/manifest_layouts.hpp"
 #include "reshard/pipeline/records.hpp"
@@ -103,9 +104,12 @@ void choose_sources(Prepared& prepared) {
     work.source_element_bytes = size_bytes(tensor.source_dtype);
     work.target_element_bytes = size_bytes(tensor.target_dtype);
     work.changes_dtype = tensor.source_dtype != tensor.target_dtype;
-    for (const layout::DimCut& dim : prepared.bound.layouts[tensor.layout].target_placement.dims)
-      work.pad_values.push_back(dim.pad_value ? planner::element_of(tensor.target_dtype, *dim.pad_value)
-                                              : std::vector<std::byte>());
+    const std::vector<layout::DimCut>& cuts = prepared.bound.layouts[tensor.layout].target_placement.dims;
+    for (std::size_t d = 0; d < cuts.size(); ++d) {
+      if (!cuts[d].pad_value) continue;
+      work.pad_values.resize(d + 1);
+      work.pad_values[d] = planner::element_of(tensor.target_dtype, *cuts[d].pad_value);
+    }
     prepared.work.push_back(std::move(work));
   }
   issues.throw_if_any(Exit::kCheckpoint);
@@ -317,6 +321,13 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
   prepared->recorded_digests = std::move(bound.recorded_digests);
   const format::FileFormat* const target_format =
       prepared->plan.target.format ? &formats.named(*prepared->plan.target.format) : &prepared->source.format();
+  {
+    const std::string text = canonical_json(prepared->plan.canonical) + '\n' + catalog_text(prepared->source) +
+                             records_text(prepared->source.catalog());
+    prepared->plan_digest = crc64::to_hex(crc64::digest(std::as_bytes(std::span(text))));
+  }
+  prepared->source.drop_catalog();
+  release_free_memory();
   choose_sources(*prepared);
   options.log("every element of the target is written exactly once");
   prepared->target =
@@ -326,9 +337,6 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
   options.log(fmt::format("{} files to write, transport {}: {}", prepared->target.files.size(),
                           name(prepared->transport.transport), prepared->transport.why));
 
-  const std::string text = canonical_json(prepared->plan.canonical) + '\n' + catalog_text(prepared->source) +
-                           records_text(prepared->source.catalog());
-  prepared->plan_digest = crc64::to_hex(crc64::digest(std::as_bytes(std::span(text))));
   prepared->warnings = prepared->source.warnings();
   if (const std::optional<Warning> notice = axes_notice(prepared->source, prepared->plan.source.mesh))
     prepared->warnings.push_back(*notice);

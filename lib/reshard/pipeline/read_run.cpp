@@ -18,7 +18,7 @@ void ReadRun::add(std::size_t tensor, const planner::SourcePart& part) {
   if (reads_rows(part, element_bytes) || piece.bytes > capacity_ / kFraction ||
       wanted_bytes_ + piece.bytes > capacity_ || piece.bytes == 0)
     return;
-  const SourceLocation location = job_->source.locate(part.rank, job_->bound.tensors[tensor].source_stored_name);
+  const SourceLocation location = job_->source.locate(part.rank, job_->bound.tensors[tensor].source_stored_name());
   if (!location.tensor->offset || location.tensor->big_endian) return;
   piece.file = location.file;
   piece.begin = *location.tensor->offset + (part.first + part.column) * element_bytes;

@@ -17,7 +17,7 @@ constexpr std::size_t kIssues = 32;
 Issue issue_of(const Job& job, std::size_t t, const Difference& difference) {
   const planner::BoundTensor& tensor = job.bound.tensors[t];
   const auto file = [&](planner::Index rank) {
-    return job.source.file_names()[job.source.locate(rank, tensor.source_stored_name).file];
+    return job.source.file_names()[job.source.locate(rank, tensor.source_stored_name()).file];
   };
   const Shape at = coordinates_of(job.bound.layouts[tensor.layout].source.shape, difference.element);
   return {ErrorCode::kReplica, (job.source.root() / file(difference.other_rank)).string(), tensor.source_name,
@@ -37,7 +37,7 @@ std::int64_t check_replicas(const Job& job) {
     const layout::TensorLayout& source = job.bound.layouts[tensor.layout].source;
     if (!replicated[tensor.layout]) replicated[tensor.layout] = has_copies(source);
     if (!*replicated[tensor.layout]) continue;
-    const HeldTensor held{&source, tensor.source_stored_name, tensor.source_dtype};
+    const HeldTensor held{&source, tensor.source_stored_name(), tensor.source_dtype};
     tensors.push_back(t);
     pairs.push_back({held, held, tensor.source_dtype, job.work[t].sources});
   }

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory_resource>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "reshard/base/checked.hpp"
@@ -58,15 +60,23 @@ void SourceCheckpoint::read_catalogs(const format::ReadOptions& options, int thr
 }
 
 void SourceCheckpoint::build_catalog(Index ranks) {
-  std::map<std::string, planner::SourceTensor> tensors;
+  catalog_.ranks = ranks;
+  std::vector<planner::SourceTensor>& tensors = catalog_.tensors;
+  std::pmr::monotonic_buffer_resource memory;                         // of the map: many small pieces, freed together
+  std::pmr::map<std::string_view, std::size_t> position_of(&memory);  // the names are those of the files
+  const auto tensor_of = [&](auto hint, std::string_view name) {
+    const auto entry = position_of.try_emplace(hint, name, tensors.size());
+    if (entry->second == tensors.size()) tensors.emplace_back().name = name;
+    return entry;
+  };
+  if (!files_.empty()) tensors.reserve(files_.front().tensors.size());
   for (Index rank = 0; rank < ranks; ++rank) {
     for (const std::size_t f : files_of_rank_[static_cast<std::size_t>(rank)]) {
-      auto next = tensors.begin();  // files list their tensors by name, and most have the same ones
+      auto next = position_of.begin();  // files list their tensors by name, and most have the same ones
       for (const format::StoredTensor& stored : files_[f].tensors) {
-        const auto entry = tensors.try_emplace(next, stored.name);
+        const auto entry = tensor_of(next, stored.name);
         next = std::next(entry);
-        planner::SourceTensor& tensor = entry->second;
-        std::vector<planner::StoredRun>& runs = tensor.stored;
+        std::vector<planner::StoredRun>& runs = tensors[entry->second].stored;
         if (!runs.empty() && runs.back().last_rank == rank - 1 && runs.back().shape == stored.shape &&
             runs.back().dtype == stored.dtype && runs.back().global_shape == stored.global_shape) {
           runs.back().last_rank = rank;
@@ -74,16 +84,13 @@ void SourceCheckpoint::build_catalog(Index ranks) {
           runs.push_back({rank, rank, stored.shape, stored.dtype, stored.global_shape});
         }
       }
-      for (const format::Refusal& refusal : files_[f].refusals) tensors[refusal.name].refusal = refusal.issue;
+      for (const format::Refusal& refusal : files_[f].refusals)
+        tensors[tensor_of(position_of.end(), refusal.name)->second].refusal =
+            std::make_shared<const Issue>(refusal.issue);
     }
   }
-  catalog_.ranks = ranks;
-  catalog_.tensors.reserve(tensors.size());
-  while (!tensors.empty()) {
-    auto node = tensors.extract(tensors.begin());
-    node.mapped().name = std::move(node.key());
-    catalog_.tensors.push_back(std::move(node.mapped()));
-  }
+  const auto is_before = [](const planner::SourceTensor& a, const planner::SourceTensor& b) { return a.name < b.name; };
+  if (!std::is_sorted(tensors.begin(), tensors.end(), is_before)) std::sort(tensors.begin(), tensors.end(), is_before);
 }
 
 void SourceCheckpoint::agree_on_metadata() {

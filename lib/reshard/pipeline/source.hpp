@@ -55,6 +55,8 @@ class SourceCheckpoint {
   void check_unchanged() const;
 
   const planner::SourceCatalog& catalog() const { return catalog_; }
+  /// Empties it: once tensors are bound to rules nothing asks for it, and it takes as much memory as they do.
+  void drop_catalog() { catalog_ = {}; }
   const format::FileFormat& format() const { return *format_; }
   /// Files by name relative to the checkpoint's directory, in the order of SourceLocation::file.
   const std::vector<std::string>& file_names() const { return names_; }

@@ -46,7 +46,7 @@ std::vector<std::vector<std::size_t>> tensors_by_layout(const planner::BoundPlan
 format::NewTensor new_tensor(const planner::BoundPlan& bound, std::size_t t, Index rank) {
   const planner::BoundTensor& tensor = bound.tensors[t];
   const layout::TensorLayout& target = bound.layouts[tensor.layout].target;
-  return {tensor.target_stored_name, tensor.target_dtype, target.stored_shape(rank), target.shape};
+  return {tensor.target_stored_name(), tensor.target_dtype, target.stored_shape(rank), target.shape};
 }
 
 std::int64_t tensor_bytes_of(const format::NewTensor& tensor) {
@@ -58,7 +58,7 @@ std::vector<std::vector<std::size_t>> numbered_set(const planner::BoundPlan& bou
   std::vector<std::size_t> order;
   for (std::size_t t = 0; t < bound.tensors.size(); ++t) order.push_back(t);
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return bound.tensors[a].target_stored_name < bound.tensors[b].target_stored_name;
+    return bound.tensors[a].target_stored_name() < bound.tensors[b].target_stored_name();
   });
   std::vector<std::vector<std::size_t>> files(1);
   std::int64_t filled = 0;

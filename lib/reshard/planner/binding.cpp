@@ -78,27 +78,36 @@ void count_rules(const plan::ParallelPlan& plan, const std::vector<RuleMatch>& m
 BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, const TensorNumbers& numbers) {
   check_world(plan, catalog);
   FoldedIssues issues(plan);
-  const std::vector<RuleMatch> matches = match_rules(plan, catalog);
+  std::vector<RuleMatch> matches = match_rules(plan, catalog);
   check_matches(plan, catalog, matches, issues);
 
   Presence source(plan.source);
   Presence target(plan.target);
-  const std::vector<Identity> identities = identify(plan, catalog, matches, source, issues);
+  std::vector<Identity> identities = identify(plan, catalog, matches, source, issues);
   std::vector<std::string> dropped = dropped_names(plan, catalog, matches, source);
   const std::vector<Warning> counts = check_numbers(plan, identities, other_names(catalog, dropped), issues);
   check_target_names(plan, identities, target, issues);
-  const std::vector<Unit> units = assemble_units(plan, catalog, matches, identities, issues);
+  std::vector<Unit> units = assemble_units(plan, catalog, matches, identities, issues);
   UnitSolver solver(plan, catalog, numbers, source, target);
   const std::vector<BoundIdentity> bound = solve_units(plan, identities, units, solver, issues);
   issues.throw_if_any();
 
   BoundPlan out;
+  count_rules(plan, matches, out);
+  out.warnings = binding_warnings(plan, bound, solver.source_axes(), solver.target_axes());
+  out.warnings.insert(out.warnings.end(), counts.begin(), counts.end());
+  // What is no longer needed makes room; from here on the identities have no names.
+  matches = {};
+  units = {};
+  out.tensors.reserve(bound.size());
   for (const BoundIdentity& tensor : bound) {
-    const Identity& identity = *tensor.identity;
+    Identity& identity = identities[static_cast<std::size_t>(tensor.identity - identities.data())];
     const SolvedTensor& solved = tensor.solution->tensors[tensor.position];
-    out.tensors.push_back({identity.name, catalog.tensors[identity.tensor].name, identity.target_name,
-                           identity.target_stored_name, solved.source_dtype, solved.target_dtype, identity.rule,
-                           solved.layout});
+    const std::string& stored_name = catalog.tensors[identity.tensor].name;
+    std::string source_local_name = stored_name == identity.name ? std::string() : stored_name;
+    out.tensors.push_back({std::move(identity.name), std::move(source_local_name), std::move(identity.target_name),
+                           std::move(identity.target_local_name), solved.source_dtype, solved.target_dtype,
+                           identity.rule, solved.layout});
   }
   // Most keep the order of their source.
   const auto is_before = [](const BoundTensor& a, const BoundTensor& b) { return a.target_name < b.target_name; };
@@ -115,9 +124,6 @@ BoundPlan bind(const plan::ParallelPlan& plan, const SourceCatalog& catalog, con
     tensor.layout = position;
   }
   out.dropped = std::move(dropped);
-  count_rules(plan, matches, out);
-  out.warnings = binding_warnings(plan, bound, solver.source_axes(), solver.target_axes());
-  out.warnings.insert(out.warnings.end(), counts.begin(), counts.end());
   return out;
 }
 

@@ -47,14 +47,17 @@ struct LayoutPair {
 inline constexpr std::size_t kNoRule = static_cast<std::size_t>(-1);
 
 struct BoundTensor {
-  std::string source_name;         ///< identity: with global numbers
-  std::string source_stored_name;  ///< in the source's files
+  std::string source_name;        ///< identity: with global numbers
+  std::string source_local_name;  ///< in the source's files; empty where that is source_name
   std::string target_name;
-  std::string target_stored_name;
+  std::string target_local_name;  ///< in the target's files; empty where that is target_name
   Dtype source_dtype = Dtype::kU8;
   Dtype target_dtype = Dtype::kU8;
   std::size_t rule = kNoRule;  ///< kNoRule: `unmatched: replicate`
   std::size_t layout = 0;      ///< index into BoundPlan::layouts
+
+  const std::string& source_stored_name() const { return source_local_name.empty() ? source_name : source_local_name; }
+  const std::string& target_stored_name() const { return target_local_name.empty() ? target_name : target_local_name; }
 };
 
 struct BoundPlan {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory_resource>
 #include <unordered_map>
 #include <utility>
 
@@ -42,10 +43,15 @@ class Identifier {
   Identifier(const plan::ParallelPlan& plan, const SourceCatalog& catalog, Presence& source, FoldedIssues& issues)
       : plan_(plan), catalog_(catalog), source_(source), issues_(issues) {}
 
-  void add(std::size_t tensor, const RuleMatch& match) {
+  void add(std::size_t tensor, RuleMatch& match) {
     const SourceTensor& entry = catalog_.tensors[tensor];
-    Identity identity{tensor,         match.rule, match.member, entry.name, match.prefix, match.prefix,
-                      match.captures, {},         {},           {},         {},           {}};
+    Identity identity;
+    identity.tensor = tensor;
+    identity.rule = match.rule;
+    identity.member = match.member;
+    identity.name = entry.name;
+    if (match.rule != kNoRule) identity.suffix_bytes = suffix_bytes(plan_.rules[match.rule], match.member);
+    identity.captures = std::move(match.captures);
     const bool is_written = match.rule != kNoRule && plan_.rules[match.rule].source.is_written;
     identity.cut_by_manifest = !entry.recorded.empty() && !is_written;
     if (entry.refusal) {
@@ -70,6 +76,8 @@ class Identifier {
     }
   }
 
+  /// So many tensors at least, most likely.
+  void expect(std::size_t tensors) { out_.reserve(tensors); }
   std::vector<Identity> take() { return std::exchange(out_, {}); }
 
  private:
@@ -80,13 +88,11 @@ class Identifier {
       const layout::TensorLayout& layout = catalog_.recorded_layouts[recorded.layout].layout;
       identity.own_runs = runs_on(identity.runs(catalog_), [&](Index rank) { return layout.is_present(rank); });
     }
-    // A rule of a group matches what stands before the member's suffix.
-    const std::string prefix =
-        recorded.name.substr(0, recorded.name.size() - (identity.name.size() - identity.prefix.size()));
-    if (identity.rule != kNoRule && prefix != identity.prefix)
-      if (auto captures = plan_.rules[identity.rule].match.match(prefix)) identity.captures = std::move(*captures);
+    const bool is_renumbered = identity.name != recorded.name;
     identity.name = recorded.name;
-    identity.prefix = prefix;
+    if (identity.rule != kNoRule && is_renumbered)
+      if (auto captures = plan_.rules[identity.rule].match.match(identity.prefix()))
+        identity.captures = std::move(*captures);
     finish(std::move(identity));
   }
 
@@ -108,9 +114,11 @@ class Identifier {
       identity.recorded = same->layout;
     }
     if (identity.rule == kNoRule) {
-      identity.target_name = identity.target_stored_name = identity.name;
+      identity.target_name = identity.name;
     } else {
-      name_target(identity, plan_.rules[identity.rule]);
+      const plan::Rule& rule = plan_.rules[identity.rule];
+      name_target(identity, rule);
+      if (rule.source.owners.empty() && rule.target.owners.empty()) identity.captures = {};
     }
     out_.push_back(std::move(identity));
   }
@@ -145,9 +153,9 @@ class Identifier {
   static void renumber(Identity& identity, const plan::Rule& rule, std::size_t capture, Index number) {
     const std::string text = number_text(number, identity.captures[capture - 1]);
     if (text == identity.captures[capture - 1]) return;
-    const std::string prefix = replace_capture(rule.match, identity.prefix, identity.captures, capture, text);
-    identity.name = prefix + identity.name.substr(identity.prefix.size());
-    identity.prefix = prefix;
+    const std::string old = identity.prefix();
+    const std::string prefix = replace_capture(rule.match, old, identity.captures, capture, text);
+    identity.name.replace(0, old.size(), prefix);
     // Captures around the number change with it; where the global name is none the pattern matches, only the number
     // does.
     if (auto captures = rule.match.match(prefix)) {
@@ -158,9 +166,10 @@ class Identifier {
   }
 
   static void name_target(Identity& identity, const plan::Rule& rule) {
-    const std::string suffix = identity.name.substr(identity.prefix.size());
+    const std::string prefix = identity.prefix();
+    const std::string suffix = identity.name.substr(prefix.size());
     std::vector<std::string> stored_captures = identity.captures;
-    std::string stored = identity.prefix;
+    std::string stored = prefix;
     for (const plan::OwnerRule& owner : rule.target.owners) {
       BoundOwner home = owner_coordinates(owner, identity.captures);
       if (owner.local_numbering) {
@@ -172,8 +181,9 @@ class Identifier {
       }
       keep_if_limiting(identity.target_owners, std::move(home));
     }
-    identity.target_name = (rule.rename ? plan::expand(*rule.rename, identity.captures) : identity.prefix) + suffix;
-    identity.target_stored_name = (rule.rename ? plan::expand(*rule.rename, stored_captures) : stored) + suffix;
+    identity.target_name = (rule.rename ? plan::expand(*rule.rename, identity.captures) : prefix) + suffix;
+    stored = (rule.rename ? plan::expand(*rule.rename, stored_captures) : stored) + suffix;
+    if (stored != identity.target_name) identity.target_local_name = std::move(stored);
   }
 
   const plan::ParallelPlan& plan_;
@@ -219,8 +229,9 @@ std::string replace_capture(const plan::NamePattern& pattern, const std::string&
 }
 
 std::vector<Identity> identify(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
-                               const std::vector<RuleMatch>& matches, Presence& source, FoldedIssues& issues) {
+                               std::vector<RuleMatch>& matches, Presence& source, FoldedIssues& issues) {
   Identifier identifier(plan, catalog, source, issues);
+  identifier.expect(matches.size());
   for (std::size_t tensor = 0; tensor < matches.size(); ++tensor) {
     const std::size_t rule = matches[tensor].rule;
     if (rule == kNoRule ? plan.unmatched != plan::Unmatched::kReplicate : plan.rules[rule].drop) continue;
@@ -230,7 +241,7 @@ std::vector<Identity> identify(const plan::ParallelPlan& plan, const SourceCatal
 }
 
 std::vector<std::string> dropped_names(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
-                                       const std::vector<RuleMatch>& matches, Presence& source) {
+                                       std::vector<RuleMatch>& matches, Presence& source) {
   std::vector<std::string> out;
   FoldedIssues ignored(plan);
   Identifier identifier(plan, catalog, source, ignored);
@@ -247,12 +258,16 @@ std::vector<std::string> dropped_names(const plan::ParallelPlan& plan, const Sou
 
 void check_target_names(const plan::ParallelPlan& plan, const std::vector<Identity>& identities, Presence& target,
                         FoldedIssues& issues) {
+  /// Several tensors of one stored name, which local numbers give.
   struct Holders {
     std::vector<std::size_t> identities;
-    std::vector<bool> ranks;  ///< of all of them; not filled in for a single one
+    std::vector<bool> ranks;  ///< of all of them
   };
-  std::unordered_map<std::string_view, std::size_t> by_name(identities.size());
-  std::unordered_map<std::string_view, Holders> by_stored_name(identities.size());
+  using FirstOf = std::pmr::unordered_map<std::string_view, std::size_t>;
+  std::pmr::monotonic_buffer_resource memory;  // of the maps: many small pieces, freed together
+  FirstOf by_name(identities.size(), &memory);
+  FirstOf by_stored_name(identities.size(), &memory);
+  std::unordered_map<std::string_view, Holders> shared_names;
   const auto ranks_of = [&](std::size_t i) -> const std::vector<bool>& {
     const std::size_t rule = identities[i].rule;
     return target.ranks(rule == kNoRule ? std::string() : plan.rules[rule].target.view, identities[i].target_owners);
@@ -271,19 +286,20 @@ void check_target_names(const plan::ParallelPlan& plan, const std::vector<Identi
                  identity.target_name);
       continue;
     }
-    Holders& holders = by_stored_name[identity.target_stored_name];
+    const auto [first, is_first] = by_stored_name.try_emplace(identity.target_stored_name(), i);
+    if (is_first) continue;
+    Holders& holders = shared_names[identity.target_stored_name()];
+    if (holders.identities.empty()) holders = {{first->second}, ranks_of(first->second)};
     holders.identities.push_back(i);
-    if (holders.identities.size() == 1) continue;
-    if (holders.identities.size() == 2) holders.ranks = ranks_of(holders.identities.front());
     const std::vector<bool>& ranks = ranks_of(i);
     if (meet(holders.ranks, ranks)) {
       const auto other = std::find_if(holders.identities.begin(), holders.identities.end(),
                                       [&](std::size_t known) { return meet(ranks_of(known), ranks); });
-      issues.add(
-          identity.rule, ErrorCode::kRenameCollision, identity.name,
-          fmt::format("is stored as '{}' in the target, and so is '{}' on the same rank ({})",
-                      identity.target_stored_name, identities[*other].name, rule_place(plan, identities[*other].rule)),
-          "stored:" + identity.target_stored_name);
+      issues.add(identity.rule, ErrorCode::kRenameCollision, identity.name,
+                 fmt::format("is stored as '{}' in the target, and so is '{}' on the same rank ({})",
+                             identity.target_stored_name(), identities[*other].name,
+                             rule_place(plan, identities[*other].rule)),
+                 "stored:" + identity.target_stored_name());
     } else {
       for (std::size_t rank = 0; rank < ranks.size(); ++rank)
         if (ranks[rank]) holders.ranks[rank] = true;

@@ -22,33 +22,41 @@ struct Identity {
   std::size_t tensor = 0;  ///< position in the catalog
   std::size_t rule = kNoRule;
   std::size_t member = 0;
-  std::string name;    ///< with global numbers
-  std::string prefix;  ///< with global numbers; of a group without the suffix
-  std::string stored_prefix;
-  std::vector<std::string> captures;  ///< with global numbers
+  std::string name;                   ///< with global numbers
+  std::size_t suffix_bytes = 0;       ///< of every name of this tensor: what its rule's pattern does not see
+  std::vector<std::string> captures;  ///< with global numbers; none where no owner takes its number from them
   /// Coordinates the tensor lives on, by owner rule; axes on which it lives everywhere are left out.
   std::vector<BoundOwner> source_owners;
   std::vector<BoundOwner> target_owners;
   /// What the ranks of this tensor's own coordinates store; nothing where that is the whole catalog entry.
   std::optional<std::vector<StoredRun>> own_runs;
   std::string target_name;
-  std::string target_stored_name;
+  std::string target_local_name;             ///< in the target's files; empty where that is target_name
   std::optional<std::size_t> recorded = {};  ///< its layout by the manifest: index into SourceCatalog::recorded_layouts
   bool cut_by_manifest = false;  ///< the rule says nothing of the source: the recorded layout is the source's
 
+  /// What the pattern matches: the name, in a group without the member's suffix.
+  std::string prefix() const { return name.substr(0, name.size() - suffix_bytes); }
+  std::string stored_prefix(const SourceCatalog& catalog) const {
+    const std::string& stored = catalog.tensors[tensor].name;
+    return stored.substr(0, stored.size() - suffix_bytes);
+  }
+  const std::string& target_stored_name() const { return target_local_name.empty() ? target_name : target_local_name; }
   const std::vector<StoredRun>& runs(const SourceCatalog& catalog) const {
     return own_runs ? *own_runs : catalog.tensors[tensor].stored;
   }
 };
 
-/// The tensors to be moved, in catalog order. Dropped and refused entries are none. Errors go to `issues`: kOwner,
+/// The tensors to be moved, in catalog order; takes the captures out of their matches. Dropped and refused entries are
+/// none. Errors go to `issues`: kOwner,
 /// kShape (a rule numbers tensors otherwise than the manifest), and the refusal of an entry that a rule would move.
 std::vector<Identity> identify(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
-                               const std::vector<RuleMatch>& matches, Presence& source, FoldedIssues& issues);
+                               std::vector<RuleMatch>& matches, Presence& source, FoldedIssues& issues);
 
-/// Names of the tensors that the plan leaves out, in catalog order; as stored where rule and name do not fit.
+/// Names of the tensors that the plan leaves out, in catalog order; as stored where rule and name do not fit. Takes the
+/// captures out of their matches.
 std::vector<std::string> dropped_names(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
-                                       const std::vector<RuleMatch>& matches, Presence& source);
+                                       std::vector<RuleMatch>& matches, Presence& source);
 
 /// Adds kRenameCollision where two tensors get one name in the target, or one stored name on one target rank.
 void check_target_names(const plan::ParallelPlan& plan, const std::vector<Identity>& identities, Presence& target,

@@ -37,16 +37,15 @@ std::optional<RuleMatch> match_one(const plan::Rule& rule, const std::vector<std
   if (!is_group(rule)) {
     auto captures = rule.match.match(name);
     if (!captures) return std::nullopt;
-    return RuleMatch{rule.number, 0, name, std::move(*captures)};
+    return RuleMatch{rule.number, 0, std::move(*captures)};
   }
   for (const std::size_t member : members) {
     const std::string& suffix = rule.source.members[member].suffix;
     if (name.size() <= suffix.size() || !name.ends_with(suffix)) continue;
-    const std::size_t dot = name.size() - suffix.size() - 1;
+    const std::size_t dot = name.size() - suffix_bytes(rule, member);
     if (name[dot] != '.') continue;
-    std::string prefix = name.substr(0, dot);
-    auto captures = rule.match.match(prefix);
-    if (captures) return RuleMatch{rule.number, member, std::move(prefix), std::move(*captures)};
+    auto captures = rule.match.match(name.substr(0, dot));
+    if (captures) return RuleMatch{rule.number, member, std::move(*captures)};
   }
   return std::nullopt;
 }
@@ -154,6 +153,10 @@ void add_unmatched(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
 
 bool is_group(const plan::Rule& rule) {
   return !rule.source.members.empty();
+}
+
+std::size_t suffix_bytes(const plan::Rule& rule, std::size_t member) {
+  return is_group(rule) ? rule.source.members[member].suffix.size() + 1 : 0;
 }
 
 std::vector<RuleMatch> match_rules(const plan::ParallelPlan& plan, const SourceCatalog& catalog) {

@@ -16,11 +16,13 @@ namespace reshard::planner {
 struct RuleMatch {
   std::size_t rule = kNoRule;
   std::size_t member = 0;  ///< of a group: index into Rule::source.members
-  std::string prefix;      ///< what the pattern matched: the name, or in a group what stands before "." + suffix
   std::vector<std::string> captures;
 };
 
 bool is_group(const plan::Rule& rule);
+
+/// Bytes at the end of a name that the rule's pattern does not see: "." and the member's suffix in a group, else none.
+std::size_t suffix_bytes(const plan::Rule& rule, std::size_t member);
 
 /// One match per catalog tensor, in catalog order. Cost: tensors x rules matches in the worst case.
 std::vector<RuleMatch> match_rules(const plan::ParallelPlan& plan, const SourceCatalog& catalog);

@@ -57,10 +57,10 @@ class Lookup {
     ++*lookups_;
     const std::string text = number_text(number, first.captures[*owner_->capture - 1]);
     try {
-      const std::string prefix = replace_capture(rule_->match, first.prefix, first.captures, *owner_->capture, text);
+      const std::string prefix = replace_capture(rule_->match, first.prefix(), first.captures, *owner_->capture, text);
       const auto captures = rule_->match.match(prefix);
       if (!captures || (*captures)[*owner_->capture - 1] != text) return std::nullopt;
-      std::string name = prefix + first.name.substr(first.prefix.size());
+      std::string name = prefix + first.name.substr(first.name.size() - first.suffix_bytes);
       if (known_->contains(name)) return std::nullopt;
       return name;
     } catch (const Error&) {
@@ -147,7 +147,7 @@ class GroupCheck {
     const plan::NamePattern& pattern = lookup_.rule().match;
     if (pattern.text().starts_with("re:")) {
       try {
-        return {member, replace_capture(pattern, identity.prefix, identity.captures, capture,
+        return {member, replace_capture(pattern, identity.prefix(), identity.captures, capture,
                                         number_text(0, identity.captures[capture - 1]))};
       } catch (const Error&) {
         // It cannot be told where the number stands: by captures then.
@@ -294,6 +294,9 @@ std::vector<const plan::OwnerRule*> counting_owners(const plan::Rule& rule) {
 
 std::vector<Warning> check_numbers(const plan::ParallelPlan& plan, const std::vector<Identity>& identities,
                                    const std::vector<std::string>& others, FoldedIssues& issues) {
+  if (std::all_of(plan.rules.begin(), plan.rules.end(),
+                  [](const plan::Rule& rule) { return counting_owners(rule).empty(); }))
+    return {};
   std::vector<std::vector<const Identity*>> of_rule(plan.rules.size());
   Names known(others.begin(), others.end());
   for (const Identity& identity : identities) {

@@ -33,7 +33,8 @@ class NameOwners {
 };
 
 /// True where all required members are there and no other rule has taken one.
-bool is_complete(const plan::Rule& rule, const Unit& unit, const NameOwners& owners, FoldedIssues& issues) {
+bool is_complete(const plan::Rule& rule, const SourceCatalog& catalog, const Unit& unit, const NameOwners& owners,
+                 FoldedIssues& issues) {
   const Identity& any = *unit.tensors.front();
   bool complete = true;
   for (std::size_t member = 0; member < rule.source.members.size(); ++member) {
@@ -41,15 +42,15 @@ bool is_complete(const plan::Rule& rule, const Unit& unit, const NameOwners& own
     const bool here = std::any_of(unit.tensors.begin(), unit.tensors.end(),
                                   [&](const Identity* identity) { return identity->member == member; });
     if (here) continue;
-    const std::size_t taker = owners.rule_of(any.stored_prefix + "." + wanted.suffix);
+    const std::size_t taker = owners.rule_of(any.stored_prefix(catalog) + "." + wanted.suffix);
     const bool taken = taker != kNoRule && taker != rule.number;
     if (!taken && wanted.may_be_absent) continue;
     complete = false;
     const std::string cause = fmt::format("{}:{}", wanted.suffix, taken ? taker : kNoRule);
     issues.add(rule.number, ErrorCode::kGroupIncomplete, any.name,
                taken ? fmt::format("member '{}' of group '{}' is taken by {}; a group is cut as a whole", wanted.suffix,
-                                   any.prefix, rule_name(taker))
-                     : fmt::format("group '{}' has no member '{}'; where it may be absent write \"{}?\"", any.prefix,
+                                   any.prefix(), rule_name(taker))
+                     : fmt::format("group '{}' has no member '{}'; where it may be absent write \"{}?\"", any.prefix(),
                                    wanted.suffix, wanted.suffix),
                cause);
   }
@@ -62,6 +63,7 @@ std::vector<Unit> assemble_units(const plan::ParallelPlan& plan, const SourceCat
                                  const std::vector<RuleMatch>& matches, const std::vector<Identity>& identities,
                                  FoldedIssues& issues) {
   std::vector<Unit> units;
+  units.reserve(identities.size());
   std::unordered_map<std::string, std::size_t> group_of;  // rule and prefix
   for (const Identity& identity : identities) {
     if (identity.rule == kNoRule || !is_group(plan.rules[identity.rule])) {
@@ -69,21 +71,18 @@ std::vector<Unit> assemble_units(const plan::ParallelPlan& plan, const SourceCat
       continue;
     }
     const auto [found, is_new] =
-        group_of.try_emplace(fmt::format("{}:{}", identity.rule, identity.prefix), units.size());
+        group_of.try_emplace(fmt::format("{}:{}", identity.rule, identity.prefix()), units.size());
     if (is_new) units.push_back({identity.rule, {}});
     units[found->second].tensors.push_back(&identity);
   }
   const NameOwners owners(catalog, matches);
-  std::vector<Unit> out;
-  for (Unit& unit : units) {
-    if (unit.rule != kNoRule && is_group(plan.rules[unit.rule])) {
-      std::sort(unit.tensors.begin(), unit.tensors.end(),
-                [](const Identity* a, const Identity* b) { return a->member < b->member; });
-      if (!is_complete(plan.rules[unit.rule], unit, owners, issues)) continue;
-    }
-    out.push_back(std::move(unit));
-  }
-  return out;
+  std::erase_if(units, [&](Unit& unit) {
+    if (unit.rule == kNoRule || !is_group(plan.rules[unit.rule])) return false;
+    std::sort(unit.tensors.begin(), unit.tensors.end(),
+              [](const Identity* a, const Identity* b) { return a->member < b->member; });
+    return !is_complete(plan.rules[unit.rule], catalog, unit, owners, issues);
+  });
+  return units;
 }
 
 }  // namespace reshard::planner

@@ -3,6 +3,7 @@
 // knows of a checkpoint, so that a reshard of thousands of ranks is planned from a page of text.
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ struct SourceTensor {
   std::string name;               ///< as stored
   std::vector<StoredRun> stored;  ///< ascending; ranks in no run do not store it
   /// Set where a file has something of this name that is no tensor: an error where a rule would move it.
-  std::optional<Issue> refusal;
+  std::shared_ptr<const Issue> refusal;
   std::vector<RecordedTensor> recorded = {};  ///< empty: the source has no manifest
 };
 

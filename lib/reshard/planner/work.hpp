@@ -19,8 +19,13 @@ struct WorkTensor {
 
   bool converts() const { return source_element_bytes != target_element_bytes || changes_dtype; }
   bool changes_dtype = false;
-  /// By dim: the element that its temporary padding holds, of target_element_bytes; empty for zero bytes.
+  /// By dim, as far as there are any: the element that its temporary padding holds, of target_element_bytes; empty for
+  /// zero bytes.
   std::vector<std::vector<std::byte>> pad_values;
+
+  std::span<const std::byte> pad_value(std::size_t dim) const {
+    return dim < pad_values.size() ? std::span<const std::byte>(pad_values[dim]) : std::span<const std::byte>();
+  }
 };
 
 /// Which tensors take part, by number; empty: all.

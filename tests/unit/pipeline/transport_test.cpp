@@ -26,7 +26,6 @@ class Columns {
     tensor.tiling = &tiling_;
     tensor.sources = pair_.sources;
     tensor.source_element_bytes = tensor.target_element_bytes = 4;
-    tensor.pad_values.resize(2);
     work_.push_back(tensor);
   }
 

@@ -55,7 +55,7 @@ Index ranks_of(const Value& side) {
 /// `expect` is one shape, or one per rank of `ranks`.
 SourceTensor stored_as(std::string name, const Value& expect, const std::vector<Index>& ranks, const Shape& global) {
   const bool by_rank = !expect.array().empty() && expect.array().front().is_array();
-  SourceTensor out{std::move(name), {}, std::nullopt};
+  SourceTensor out{std::move(name), {}, nullptr};
   for (std::size_t i = 0; i < ranks.size(); ++i)
     out.stored.push_back(
         {ranks[i], ranks[i], cases::integers(by_rank ? expect.array()[i] : expect), Dtype::kU8, global});
@@ -97,9 +97,8 @@ void run_reshard(const Value& c) {
       source, target,
       {Value::Object{member("match", "w"), member("source", shard_of(source)), member("target", shard_of(target))}});
   const Value* stored = expect.find("source_stored");
-  const SourceTensor w = stored
-                             ? stored_as("w", *stored, all_ranks(source), shape)
-                             : SourceTensor{"w", {{0, ranks_of(source) - 1, shape, Dtype::kU8, shape}}, std::nullopt};
+  const SourceTensor w = stored ? stored_as("w", *stored, all_ranks(source), shape)
+                                : SourceTensor{"w", {{0, ranks_of(source) - 1, shape, Dtype::kU8, shape}}, nullptr};
   const BoundPlan plan = bound_json(text, {ranks_of(source), {w}});
   if (expect.find("error")) return;
   REQUIRE(plan.layouts.size() == 1);
@@ -180,7 +179,7 @@ void run_group(const Value& c) {
       shape.push_back(sizes ? sizes->array()[shape.size()].integer() : (size->integer() + divisor - 1) / divisor);
       begin = end + 1;
     }
-    source.tensors.push_back({"g." + entry.key, {{0, 0, shape, Dtype::kU8, std::nullopt}}, std::nullopt});
+    source.tensors.push_back({"g." + entry.key, {{0, 0, shape, Dtype::kU8, std::nullopt}}, nullptr});
   }
   Value::Object full{member("axes", Value::Array{})};
   Value::Object rule{member("match", "g"), member("members", *c.find("members")), member("shard", *side.find("shard"))};

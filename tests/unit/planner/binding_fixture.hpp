@@ -28,13 +28,13 @@ namespace reshard::planner::test {
 
 /// Every rank of a catalog of `ranks` stores the same.
 inline SourceTensor everywhere(std::string name, Index ranks, Shape shape, Dtype dtype = Dtype::kF32) {
-  return {std::move(name), {{0, ranks - 1, std::move(shape), dtype, std::nullopt}}, std::nullopt};
+  return {std::move(name), {{0, ranks - 1, std::move(shape), dtype, std::nullopt}}, nullptr};
 }
 
 /// One shape per rank, from rank 0 on; nothing where a rank does not store the tensor.
 inline SourceTensor by_rank(std::string name, const std::vector<std::optional<Shape>>& shapes,
                             Dtype dtype = Dtype::kF32) {
-  SourceTensor out{std::move(name), {}, std::nullopt};
+  SourceTensor out{std::move(name), {}, nullptr};
   for (std::size_t rank = 0; rank < shapes.size(); ++rank) {
     if (!shapes[rank]) continue;
     const auto number = static_cast<Index>(rank);

@@ -273,7 +273,7 @@ tensors:
                                catalog(1, {everywhere("e.0.weight", 1, {4, 4}), everywhere("e.1.weight", 1, {4, 4}),
                                            everywhere("e.2.weight", 1, {4, 4}), everywhere("e.3.weight", 1, {4, 4})}));
   CHECK(plan.tensors.at(3).target_name == "x.3.mlp.weight");
-  CHECK(plan.tensors.at(3).target_stored_name == "x.1.mlp.weight");
+  CHECK(plan.tensors.at(3).target_stored_name() == "x.1.mlp.weight");
   CHECK(target_shards(plan, "x.3.mlp.weight") == Shards{"-", "[0-4, 0-4]"});
 }
 
@@ -292,8 +292,8 @@ tensors:
                                source);
   Lines names;
   for (const auto& bound_tensor : plan.tensors)
-    names.push_back(fmt::format("{} {} {} {}", bound_tensor.source_name, bound_tensor.source_stored_name,
-                                bound_tensor.target_name, bound_tensor.target_stored_name));
+    names.push_back(fmt::format("{} {} {} {}", bound_tensor.source_name, bound_tensor.source_stored_name(),
+                                bound_tensor.target_name, bound_tensor.target_stored_name()));
   CHECK(names == Lines{"e.0.scale e.0.scale x.0.scale x.0.scale", "e.0.weight e.0.weight x.0.weight x.0.weight",
                        "e.1.scale e.0.scale x.1.scale x.1.scale", "e.1.weight e.0.weight x.1.weight x.1.weight"});
 }

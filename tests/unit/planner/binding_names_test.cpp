@@ -88,8 +88,8 @@ tensors:
   - {match: "model.layers.*.w", rename: "blk.$1", target: {owner: {pp: {index: $1, count: 4, numbering: local}}}}
 )",
             catalog(1, {everywhere("model.layers.1.w", 1, {2}), everywhere("model.layers.3.w", 1, {2})}));
-  CHECK(tensor(plan, "blk.1").target_stored_name == "blk.1");
-  CHECK(tensor(plan, "blk.3").target_stored_name == "blk.1");
+  CHECK(tensor(plan, "blk.1").target_stored_name() == "blk.1");
+  CHECK(tensor(plan, "blk.3").target_stored_name() == "blk.1");
   CHECK(tensor(plan, "blk.3").source_name == "model.layers.3.w");
 }
 

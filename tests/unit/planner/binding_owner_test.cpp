@@ -28,12 +28,12 @@ TEST_CASE("experts that every rank numbers from 0 get global numbers") {
   const BoundPlan full = bound(yaml("{axes: []}"), source);
   REQUIRE(full.tensors.size() == 4);
   CHECK(full.tensors[0].source_name == "experts.0.w");
-  CHECK(full.tensors[0].source_stored_name == "experts.0.w");
+  CHECK(full.tensors[0].source_stored_name() == "experts.0.w");
   CHECK(source_shards(full, "experts.0.w") == Shards{"[0-2, 0-2]", "-"});
   CHECK(full.tensors[2].source_name == "experts.2.w");
-  CHECK(full.tensors[2].source_stored_name == "experts.0.w");
+  CHECK(full.tensors[2].source_stored_name() == "experts.0.w");
   CHECK(full.tensors[2].target_name == "experts.2.w");
-  CHECK(full.tensors[2].target_stored_name == "experts.2.w");
+  CHECK(full.tensors[2].target_stored_name() == "experts.2.w");
   CHECK(source_shards(full, "experts.2.w") == Shards{"-", "[0-2, 0-2]"});
   CHECK(full.layouts.size() == 2);
 
@@ -41,7 +41,7 @@ TEST_CASE("experts that every rank numbers from 0 get global numbers") {
   REQUIRE(wide.tensors.size() == 4);
   for (int i = 0; i < 4; ++i) {
     CHECK(wide.tensors[static_cast<std::size_t>(i)].target_name == fmt::format("experts.{}.w", i));
-    CHECK(wide.tensors[static_cast<std::size_t>(i)].target_stored_name == "experts.0.w");
+    CHECK(wide.tensors[static_cast<std::size_t>(i)].target_stored_name() == "experts.0.w");
   }
   CHECK(target_shards(wide, "experts.2.w") == Shards{"-", "-", "[0-2, 0-2]", "-"});
   CHECK(target_owner(wide, "experts.2.w") == BoundOwner{"ep", {2}, 4});
@@ -113,9 +113,9 @@ TEST_CASE("uneven stages take their shares") {
   CHECK(stages(bound(yaml("pp=4", "{index: $1, split: [3, 3, 2, 2]}"), catalog(1, tensors))) == "0001112233");
   CHECK(stages(bound(yaml("pp=3", "{index: $1, split: [0, 7, 3]}"), catalog(1, tensors))) == "1111111222");
   const BoundPlan local = bound(yaml("pp=3", "{index: $1, split: [4, 3, 3], numbering: local}"), catalog(1, tensors));
-  CHECK(tensor(local, "layers.3.w").target_stored_name == "layers.3.w");
-  CHECK(tensor(local, "layers.4.w").target_stored_name == "layers.0.w");
-  CHECK(tensor(local, "layers.9.w").target_stored_name == "layers.2.w");
+  CHECK(tensor(local, "layers.3.w").target_stored_name() == "layers.3.w");
+  CHECK(tensor(local, "layers.4.w").target_stored_name() == "layers.0.w");
+  CHECK(tensor(local, "layers.9.w").target_stored_name() == "layers.2.w");
 }
 
 TEST_CASE("stages of a source go back together, and a wrong mesh order is noticed") {

@@ -46,7 +46,7 @@ TEST_CASE("a rule that says nothing of the source takes the manifest's placement
   CHECK(source_shards(plan, "m.0") == Shards{"[0-3]", "[0-3]", "-", "-"});
   CHECK(source_shards(plan, "m.1") == Shards{"-", "-", "[0-3]", "[0-3]"});
   CHECK(tensor(plan, "m.1").source_name == "l.1.w");
-  CHECK(tensor(plan, "m.1").source_stored_name == "l.0.w");
+  CHECK(tensor(plan, "m.1").source_stored_name() == "l.0.w");
   CHECK(lines(plan.warnings).empty());
 }
 

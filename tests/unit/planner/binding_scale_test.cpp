@@ -38,7 +38,7 @@ tensors:
     const auto add = [&](const std::string& name, Shape shape, layout::Index from, layout::Index count) {
       tensors.push_back({fmt::format("layers.{}.{}.weight", layer, name),
                          {{from, from + count - 1, std::move(shape), Dtype::kBf16, std::nullopt}},
-                         std::nullopt});
+                         nullptr});
     };
     for (layout::Index expert = 0; expert < 160; ++expert)
       for (const std::string name : {"gate", "up", "down"})
@@ -55,7 +55,7 @@ tensors:
   tensors.push_back({"embed",
                      {{0, kStage - 1, {32000, 4096}, Dtype::kBf16, std::nullopt},
                       {kRanks - kStage, kRanks - 1, {32000, 4096}, Dtype::kBf16, std::nullopt}},
-                     std::nullopt});
+                     nullptr});
   const auto source = catalog(kRanks, std::move(tensors));
   const auto begin = std::chrono::steady_clock::now();
   const BoundPlan plan = bound(yaml, source);

@@ -37,7 +37,6 @@ struct Setup {
     tensor.tiling = tilings.back().get();
     tensor.sources = pair.sources;
     tensor.source_element_bytes = tensor.target_element_bytes = element_bytes;
-    tensor.pad_values.resize(std::max<std::size_t>(pair.target.dims.size(), 1));
     work.push_back(tensor);
     targets.push_back(&pair.target);
   }

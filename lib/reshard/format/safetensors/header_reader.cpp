@@ -31,7 +31,14 @@ struct Range {
 /// Builds the catalog while the header streams by; ranges are kept beside it, in the same order.
 class HeaderHandler : public JsonHandler {
  public:
-  HeaderHandler(const std::string& path, FileCatalog& catalog) : path_(path), catalog_(catalog) {}
+  HeaderHandler(const std::string& path, std::string_view text, FileCatalog& catalog) : path_(path), catalog_(catalog) {
+    // A brace for every tensor, and at least so many bytes: lists that grow would take twice the memory.
+    constexpr std::size_t kLeastBytes = 48;
+    const auto braces = static_cast<std::size_t>(std::count(text.begin(), text.end(), '{'));
+    const std::size_t most = std::min(braces, text.size() / kLeastBytes);
+    catalog_.tensors.reserve(most);
+    ranges_.reserve(most);
+  }
 
   std::vector<Range> take_ranges() { return std::move(ranges_); }
 
@@ -325,7 +332,7 @@ FileCatalog read_header(const File& file) {
   std::int64_t data_begin = 0;
   {
     const std::string text = header_text(file, catalog.bytes);
-    HeaderHandler handler(path, catalog);
+    HeaderHandler handler(path, text, catalog);
     parse_header(path, text, handler);
     ranges = handler.take_ranges();
     data_begin = 8 + std::ssize(text);

@@ -44,7 +44,10 @@ std::string metadata_entry(const std::map<std::string, std::string>& metadata) {
 WrittenHeader write_header(const NewFile& file, const std::string& path) {
   WrittenHeader out;
   out.layout.offsets.resize(file.tensors.size());
-  std::string json = '{' + metadata_entry(file.metadata);
+  constexpr std::size_t kLengthBytes = 8;
+  std::string& json = out.bytes;  // behind its length
+  json.assign(kLengthBytes, '\0');
+  json += '{' + metadata_entry(file.metadata);
   std::int64_t at = 0;
   for (const std::size_t i : data_order(file.tensors)) {
     const NewTensor& tensor = file.tensors[i];
@@ -56,15 +59,14 @@ WrittenHeader write_header(const NewFile& file, const std::string& path) {
   }
   json += '}';
   json.resize((json.size() + 7) / 8 * 8, ' ');
-  if (std::ssize(json) > kMaxHeaderBytes)
+  std::uint64_t length = json.size() - kLengthBytes;
+  if (length > static_cast<std::uint64_t>(kMaxHeaderBytes))
     throw Error(
         Issue{ErrorCode::kUnsupported, path, "",
               fmt::format("its header would have {} bytes ({} tensors); safetensors allows {}: write more files",
-                          json.size(), file.tensors.size(), kMaxHeaderBytes)});
+                          length, file.tensors.size(), kMaxHeaderBytes)});
 
-  std::uint64_t length = json.size();
-  for (int i = 0; i < 8; ++i, length >>= 8) out.bytes += static_cast<char>(length & 0xff);
-  out.bytes += json;
+  for (std::size_t i = 0; i < kLengthBytes; ++i, length >>= 8) json[i] = static_cast<char>(length & 0xff);
   const std::int64_t data_begin = std::ssize(out.bytes);
   for (std::size_t i = 0; i < file.tensors.size(); ++i) {
     const bool is_empty = checked_product(file.tensors[i].shape) == 0;
