@@ -41,7 +41,7 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   initialised_ = true;
   if (provided < MPI_THREAD_FUNNELED)
     throw Error(
-        Issue{ErrorCode::kTransport, "", "", "this MPI library does not allow threads beside the one that calls it"});
+        Issue{ErrorCode::kTransport, "", {}, "this MPI library does not allow threads beside the one that calls it"});
   MPI_Comm node = MPI_COMM_NULL;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
   MPI_Comm_size(node, &local_processes_);
