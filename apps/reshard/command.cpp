@@ -23,7 +23,7 @@ namespace reshard::app {
 namespace {
 
 [[noreturn]] void usage_error(std::string message) {
-  throw Error(Issue{ErrorCode::kUsage, "", {}, std::move(message)});
+  throw Error(Issue{ErrorCode::kUsage, "", kNoTensor, std::move(message)});
 }
 
 std::pair<std::string, std::int64_t> parse_set(const std::string& text) {
@@ -164,7 +164,7 @@ void print_result(const CommonOptions& options, const std::string& result) {
   if (options.output.empty()) {
     const std::string text = options.report == Report::kText && is_read_at_terminal() ? terminal_text(result) : result;
     std::fwrite(text.data(), 1, text.size(), stdout);
-    if (std::fflush(stdout) != 0) throw Error(Issue{ErrorCode::kIo, "standard output", {}, "cannot be written"});
+    if (std::fflush(stdout) != 0) throw Error(Issue{ErrorCode::kIo, "standard output", kNoTensor, "cannot be written"});
   } else {
     write_report(options.output, result);
   }

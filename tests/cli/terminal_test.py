@@ -214,7 +214,7 @@ class Names(Case):
                 self.assertEqual([error["tensor"] for error in result.json()["errors"]], [name])
                 self.assertEqual(schemas.problems_of_text("report-error", result.out) if schemas.available else (), ())
         result = self.reshard("plan", plan, "--source", self.dir / "nowhere", "--report", "json")
-        self.assertEqual([error["tensor"] for error in result.json()["errors"]], [None])
+        self.assertEqual([error["tensor"] for error in result.json()["errors"]], [""])
         self.assertNotIn("tensor", result.err)
 
     def test_a_fault_of_a_tensor_without_a_name_is_agreed_on_by_all_processes(self):

@@ -10,8 +10,8 @@
 namespace reshard {
 
 [[noreturn]] inline void overflow_error(std::int64_t a, char op, std::int64_t b) {
-  throw Error(Issue{
-      ErrorCode::kOverflow, "", {}, std::to_string(a) + ' ' + op + ' ' + std::to_string(b) + " does not fit 63 bits"});
+  throw Error(Issue{ErrorCode::kOverflow, "", kNoTensor,
+                    std::to_string(a) + ' ' + op + ' ' + std::to_string(b) + " does not fit 63 bits"});
 }
 
 inline std::int64_t checked_add(std::int64_t a, std::int64_t b) {

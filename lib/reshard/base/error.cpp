@@ -200,7 +200,7 @@ Error::Error(Exit exit, std::vector<Issue> issues) : issues_(std::move(issues)),
 }
 
 void internal_error(std::string message) {
-  throw Error(Issue{ErrorCode::kInternal, "", {}, std::move(message)});
+  throw Error(Issue{ErrorCode::kInternal, "", kNoTensor, std::move(message)});
 }
 
 }  // namespace reshard

@@ -86,6 +86,9 @@ ErrorCode code_from_name(std::string_view name);
 /// The exit code that belongs to a code where nothing else is said.
 Exit default_exit(ErrorCode code);
 
+/// An Issue or a Warning of no tensor.
+inline constexpr std::nullopt_t kNoTensor = std::nullopt;
+
 /// One fault. `where` is a place in a file ("plan.yaml:7:5", "tensors[3]", a path); `tensor`: nothing where no tensor
 /// is meant, for a name may be empty. The message says what was found, what was expected and the legal choices, and
 /// repeats neither code, place nor tensor.

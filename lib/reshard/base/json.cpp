@@ -118,8 +118,8 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& value) override {
     const Position at = token();
     if (!keys_.back().insert(value))
-      throw Error(
-          Issue{ErrorCode::kDupKey, place(at), {}, fmt::format("the key {} is given twice", json_string(value))});
+      throw Error(Issue{ErrorCode::kDupKey, place(at), kNoTensor,
+                        fmt::format("the key {} is given twice", json_string(value))});
     handler_.on_key(value, at);
     return true;
   }
@@ -149,7 +149,7 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
     const std::size_t colon = reason.find(": ");
     if (colon != std::string::npos) reason.erase(0, colon + 2);
     const Position at = position_of(cursor_ > text_.data() ? cursor_ - 1 : cursor_);
-    throw Error(Issue{ErrorCode::kSyntax, place(at), {}, "not JSON: " + reason});
+    throw Error(Issue{ErrorCode::kSyntax, place(at), kNoTensor, "not JSON: " + reason});
   }
 
  private:
@@ -191,7 +191,8 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
 
   void deeper(Position at) {
     if (++depth_ > limits_.depth)
-      throw Error(Issue{ErrorCode::kSyntax, place(at), {}, fmt::format("nested deeper than {} levels", limits_.depth)});
+      throw Error(
+          Issue{ErrorCode::kSyntax, place(at), kNoTensor, fmt::format("nested deeper than {} levels", limits_.depth)});
   }
 
   std::string place(Position at) const { return fmt::format("{}:{}:{}", source_, at.line, at.column); }
@@ -257,10 +258,11 @@ class TreeBuilder : public JsonHandler {
 
 void parse_json(std::string_view text, std::string_view source, JsonLimits limits, JsonHandler& handler) {
   if (text.substr(0, 3) == "\xef\xbb\xbf")
-    throw Error(
-        Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", source), {}, "begins with a byte order mark; remove it"});
+    throw Error(Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", source), kNoTensor,
+                      "begins with a byte order mark; remove it"});
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
-    throw Error(Issue{ErrorCode::kSyntax, std::string(source), {}, fmt::format("byte {} is NUL: not text", nul)});
+    throw Error(
+        Issue{ErrorCode::kSyntax, std::string(source), kNoTensor, fmt::format("byte {} is NUL: not text", nul)});
   StrictSax sax(text, source, limits, handler);
   const CountingIterator begin(text.data(), sax.cursor());
   const CountingIterator end(text.data() + text.size(), sax.cursor());

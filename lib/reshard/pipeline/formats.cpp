@@ -12,10 +12,8 @@ const format::FileFormat& Formats::named(std::string_view name) const {
     if (format->name() == name) return *format;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", format->name());
   }
-  throw Error(
-      Exit::kPlan,
-      {Issue{
-          ErrorCode::kUnsupported, "", {}, fmt::format("the format '{}' is not known; known are: {}", name, known)}});
+  throw Error(Exit::kPlan, {Issue{ErrorCode::kUnsupported, "", kNoTensor,
+                                  fmt::format("the format '{}' is not known; known are: {}", name, known)}});
 }
 
 }  // namespace reshard::pipeline

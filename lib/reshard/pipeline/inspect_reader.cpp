@@ -23,7 +23,8 @@ class InspectReader : DocumentReader {
 
   Inspection read() && {
     const Value root = document(read_text(path_, kReportBytes));
-    check_keys(root, "", {}, {"schema", "version", "format", "ranks", "axes", "files", "bytes", "tensors", "warnings"});
+    check_keys(root, "", kNoTensor,
+               {"schema", "version", "format", "ranks", "axes", "files", "bytes", "tensors", "warnings"});
     out_.format = text(root, "format");
     out_.ranks = number(root, "ranks");
     read_side(root);
@@ -51,7 +52,7 @@ class InspectReader : DocumentReader {
   }
 
   void read_tensor(const Value& entry) {
-    check_keys(entry, "an entry of 'tensors'", {}, {"name", "dtype", "stored", "global_shape"});
+    check_keys(entry, "an entry of 'tensors'", kNoTensor, {"name", "dtype", "stored", "global_shape"});
     InspectedTensor tensor;
     tensor.name = text(entry, "name");
     tensor.dtype = dtype(entry, tensor.name);

@@ -24,7 +24,7 @@ class ManifestReader : DocumentReader {
 
   Manifest read(std::string_view json) && {
     const Value root = document(json);
-    check_keys(root, "", {},
+    check_keys(root, "", kNoTensor,
                {"schema", "version", "tool", "plan_digest", "format", "axes", "ranks", "views", "files", "placements",
                 "tensors", "file_list"});
     out_.tool = text(root, "tool");
@@ -81,7 +81,7 @@ class ManifestReader : DocumentReader {
     const fs::path file(name);
     if (name.empty() || file.is_absolute() || std::find(file.begin(), file.end(), fs::path("..")) != file.end())
       refuse({}, fmt::format("'{}' in 'file_list' is no file below the directory", escaped(name)));
-    check_keys(value, fmt::format("'{}' in 'file_list'", escaped(name)), {}, {"bytes", "digest"});
+    check_keys(value, fmt::format("'{}' in 'file_list'", escaped(name)), kNoTensor, {"bytes", "digest"});
     out_.file_list[name] = {number(value, "bytes"), digest_of(text(value, "digest"), "digest", {})};
   }
 

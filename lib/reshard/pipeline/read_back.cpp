@@ -23,9 +23,7 @@ void check_same_survey(const TargetSurvey& survey, exchange::Communicator& commu
   const bool same = exchange::same_everywhere(communicator, text);
   exchange::agreed(communicator, [&] {
     if (same) return;
-    throw Error(Issue{ErrorCode::kMissing,
-                      directory.string(),
-                      {},
+    throw Error(Issue{ErrorCode::kMissing, directory.string(), kNoTensor,
                       "the processes do not see the same files: is it on a file system that all nodes share?"});
   });
 }

@@ -21,7 +21,7 @@ namespace reshard::pipeline {
 namespace {
 
 [[noreturn]] void refuse(ErrorCode code, const fs::path& path, std::string message) {
-  throw Error(Issue{code, path.string(), {}, std::move(message)});
+  throw Error(Issue{code, path.string(), kNoTensor, std::move(message)});
 }
 
 constexpr const char* kPartial = ".partial";
@@ -85,9 +85,7 @@ void remove_old(const fs::path& directory) {
   try {
     remove_finished(directory);
   } catch (const Error& error) {
-    throw Error(Issue{ErrorCode::kIo,
-                      directory.string(),
-                      {},
+    throw Error(Issue{ErrorCode::kIo, directory.string(), kNoTensor,
                       fmt::format("the new target is in place and complete, but the old one cannot be removed from "
                                   "here: {}",
                                   error.issues().front().message)});

@@ -112,11 +112,11 @@ void TargetSurvey::look_at(File& file) {
   try {
     const std::int64_t bytes = reshard::File::open_to_read(path(file)).size();
     file.is_whole = bytes == file.expected.bytes;
-    if (!file.is_whole) add(ErrorCode::kDigest, file, {}, bytes_text(file.expected.bytes), bytes_text(bytes));
+    if (!file.is_whole) add(ErrorCode::kDigest, file, kNoTensor, bytes_text(file.expected.bytes), bytes_text(bytes));
   } catch (const Error& error) {
     if (error.exit() != Exit::kCheckpoint) throw;
     const Issue& issue = error.issues().front();
-    add(issue.code, file, {}, bytes_text(file.expected.bytes),
+    add(issue.code, file, kNoTensor, bytes_text(file.expected.bytes),
         issue.code == ErrorCode::kMissing ? "no file" : issue.message);
   }
 }
@@ -233,7 +233,7 @@ void TargetSurvey::check_index() {
     index = format::safetensors::read_index(path(*file));
   } catch (const Error& error) {
     if (error.exit() != Exit::kCheckpoint) throw;
-    add(error.issues().front().code, *file, {}, "an index", error.issues().front().message);
+    add(error.issues().front().code, *file, kNoTensor, "an index", error.issues().front().message);
     return;
   }
   // Of what the files of the one rank hold: with padding.
@@ -242,7 +242,7 @@ void TargetSurvey::check_index() {
     bytes = checked_add(bytes, checked_mul(checked_product(layouts_[tensor.layout].layout->stored_shape(0)),
                                            size_bytes(tensor.entry->dtype)));
   if (index.total_size != bytes)
-    add(ErrorCode::kDifferent, *file, {}, fmt::format("a total_size of {}", bytes),
+    add(ErrorCode::kDifferent, *file, kNoTensor, fmt::format("a total_size of {}", bytes),
         index.total_size ? fmt::format("{}", *index.total_size) : "none");
   for (const Shard& shard : shards_) {
     const auto mapped = index.weight_map.find(shard.stored->name);

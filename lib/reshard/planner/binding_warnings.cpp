@@ -39,9 +39,7 @@ void add_idle_axes(const plan::ParallelPlan& plan, const plan::Side& side, std::
     for (const layout::Axis& axis : mesh.axes()) {
       if (axis.size == 1 || used.contains(axis.name) || !told.insert(axis.name).second) continue;
       const bool makes_copies = axis.name == "cp" || axis.name == "dp";
-      out.push_back({"W_AXIS_IDLE",
-                     plan.name,
-                     {},
+      out.push_back({"W_AXIS_IDLE", plan.name, kNoTensor,
                      fmt::format("{} axis '{}' of size {} {}", side_name, axis.name, axis.size,
                                  makes_copies ? "cuts nothing: it makes copies"
                                               : "cuts nothing: every tensor is stored once per coordinate"),

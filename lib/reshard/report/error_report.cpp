@@ -17,7 +17,7 @@ std::string error_json(const Error& error) {
   for (const Issue& issue : error.issues()) {
     const Json json = {{"code", code_name(issue.code)},
                        {"where", issue.where},
-                       {"tensor", issue.tensor ? Json(*issue.tensor) : Json(nullptr)},
+                       {"tensor", issue.tensor.value_or("")},
                        {"message", issue.message}};
     document.element(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   }

@@ -54,7 +54,7 @@ void add_warnings(JsonDocument& document, const std::vector<Warning>& warnings) 
   for (const Warning& warning : warnings) {
     Json json = {{"code", warning.code},
                  {"where", warning.where},
-                 {"tensor", warning.tensor ? Json(*warning.tensor) : Json(nullptr)},
+                 {"tensor", warning.tensor.value_or("")},
                  {"message", warning.message}};
     if (warning.notice) json["notice"] = true;
     document.element(dumped(json));

@@ -162,13 +162,14 @@ TEST_CASE("an indexed set has neither axes nor a template") {
 }
 
 TEST_CASE("an error lists every issue") {
-  const Error error({{ErrorCode::kIndivisible, "tensors[3]", "w\"", "dim 0"}, {ErrorCode::kMissing, "x", {}, "gone"}});
+  const Error error(
+      {{ErrorCode::kIndivisible, "tensors[3]", "w\"", "dim 0"}, {ErrorCode::kMissing, "x", kNoTensor, "gone"}});
   CHECK(report::error_json(error) == R"({
  "schema": "reshard.error",
  "version": 1,
  "errors": [
   {"code":"E_INDIVISIBLE","where":"tensors[3]","tensor":"w\"","message":"dim 0"},
-  {"code":"E_MISSING","where":"x","tensor":null,"message":"gone"}
+  {"code":"E_MISSING","where":"x","tensor":"","message":"gone"}
  ]
 }
 )");
@@ -181,7 +182,7 @@ TEST_CASE("a verification lists every problem") {
   verification.tensors = 1;
   verification.bytes = 1536;
   verification.problems = {{ErrorCode::kDigest, "rank-00001.h5", "w", "995dc9bbdf1939fa", "0000000000000001"},
-                           {ErrorCode::kMissing, "rank-00002.h5", {}, "80 bytes", "no file"}};
+                           {ErrorCode::kMissing, "rank-00002.h5", kNoTensor, "80 bytes", "no file"}};
   CHECK(report::verify_json(verification) == R"({
  "schema": "reshard.verify",
  "version": 1,
@@ -190,7 +191,7 @@ TEST_CASE("a verification lists every problem") {
  "bytes": 1536,
  "problems": [
   {"code":"E_DIGEST","file":"rank-00001.h5","tensor":"w","expected":"995dc9bbdf1939fa","found":"0000000000000001"},
-  {"code":"E_MISSING","file":"rank-00002.h5","tensor":null,"expected":"80 bytes","found":"no file"}
+  {"code":"E_MISSING","file":"rank-00002.h5","tensor":"","expected":"80 bytes","found":"no file"}
  ]
 }
 )");

@@ -72,7 +72,7 @@ TEST_CASE("a report's long lines are paragraphs on a terminal, but for those of 
 }
 
 TEST_CASE("warnings are one paragraph each") {
-  CHECK(warnings_text({{"W_INDEX", "i.json", {}, "total_size"}, {"W_X", "", "t", "m"}}) ==
+  CHECK(warnings_text({{"W_INDEX", "i.json", kNoTensor, "total_size"}, {"W_X", "", "t", "m"}}) ==
         "warning: W_INDEX: i.json: total_size\nwarning: W_X: tensor 't': m\n");
 }
 

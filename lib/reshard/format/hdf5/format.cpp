@@ -125,9 +125,7 @@ class Hdf5 : public FileFormat {
 
   FileCatalog read_catalog(const fs::path& path, const ReadOptions& options) const override {
     if (!recognises(path))
-      throw Error(Issue{ErrorCode::kFormat,
-                        path.string(),
-                        {},
+      throw Error(Issue{ErrorCode::kFormat, path.string(), kNoTensor,
                         "has no HDF5 signature: it is no HDF5 file, or its beginning is damaged"});
     if (child_binary_.empty()) {
       const auto lock = hdf5::lock_library();

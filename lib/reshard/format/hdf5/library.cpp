@@ -77,7 +77,7 @@ Handle open_file(const std::string& path, std::string_view where) {
   // Every call of the library empties the error stack, closing a property list too: the list must outlive the message.
   const Handle access = file_access();
   Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
-  if (!file) library_error(ErrorCode::kFormat, where, {}, "open it as HDF5");
+  if (!file) library_error(ErrorCode::kFormat, where, kNoTensor, "open it as HDF5");
   return file;
 }
 

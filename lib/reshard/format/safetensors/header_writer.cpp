@@ -58,9 +58,7 @@ WrittenHeader write_header(const NewFile& file, const std::string& path) {
   json.resize((json.size() + 7) / 8 * 8, ' ');
   if (std::ssize(json) > kMaxHeaderBytes)
     throw Error(
-        Issue{ErrorCode::kUnsupported,
-              path,
-              {},
+        Issue{ErrorCode::kUnsupported, path, kNoTensor,
               fmt::format("its header would have {} bytes ({} tensors); safetensors allows {}: write more files",
                           json.size(), file.tensors.size(), kMaxHeaderBytes)});
 
