@@ -23,7 +23,7 @@ namespace reshard::app {
 namespace {
 
 [[noreturn]] void usage_error(std::string message) {
-  throw Error(Issue{ErrorCode::kUsage, "", "", std::move(message)});
+  throw Error(Issue{ErrorCode::kUsage, "", kNoTensor, std::move(message)});
 }
 
 std::pair<std::string, std::int64_t> parse_set(const std::string& text) {
@@ -37,14 +37,23 @@ std::pair<std::string, std::int64_t> parse_set(const std::string& text) {
   usage_error(fmt::format("--set {}: expected name=value with a whole number, as in --set tp=4", text));
 }
 
-/// A terminal that shows colours, and a user who has not said no (https://no-color.org). Open MPI gives its first
-/// process a terminal even where the job's output goes to a file.
+/// Whether a person reads the result. Open MPI gives its first process a terminal even where the job's output goes to a
+/// file.
+bool is_read_at_terminal() {
+  return !is_launched() && isatty(STDOUT_FILENO) == 1;
+}
+
+/// A terminal that shows colours, and a user who has not said no (https://no-color.org).
 bool shows_colour() {
-  if (is_launched()) return false;
   const char* const no_colour = std::getenv("NO_COLOR");
   const char* const terminal = std::getenv("TERM");
-  return isatty(STDOUT_FILENO) == 1 && (no_colour == nullptr || *no_colour == '\0') && terminal != nullptr &&
-         std::string_view(terminal) != "dumb";
+  return (no_colour == nullptr || *no_colour == '\0') && terminal != nullptr && std::string_view(terminal) != "dumb";
+}
+
+/// Text as a terminal shows it: whole words in a line, in colour.
+std::string terminal_text(const std::string& result) {
+  const std::string text = report::wrapped_lines(result);
+  return shows_colour() ? report::coloured(text) : text;
 }
 
 }  // namespace
@@ -118,6 +127,7 @@ pipeline::PrepareOptions prepare_options(const PlanningOptions& planning, const 
   out.plan.allow_missing = planning.allow_missing;
   if (!planning.target_format.empty()) out.plan.target_format = planning.target_format;
   if (!planning.source.empty()) out.source = planning.source;
+  if (!planning.target.empty()) out.target = planning.target;
   if (!common.output.empty()) out.output = common.output;
   out.transport = transports.at(planning.transport);
   out.memory_bytes = size_of("--memory", planning.memory);
@@ -138,7 +148,7 @@ int default_threads(int local_processes) {
 }
 
 void print_warnings(const std::vector<Warning>& warnings) {
-  // Under a launcher a terminal is no sign that a person reads (shows_colour).
+  // Under a launcher a terminal is no sign that a person reads (is_read_at_terminal).
   if (!is_launched() && isatty(STDERR_FILENO) == 1) {
     std::fputs(report::warnings_text(warnings).c_str(), stderr);
   } else {
@@ -152,9 +162,9 @@ void add_footer(CLI::App& command, const std::string& example) {
 
 void print_result(const CommonOptions& options, const std::string& result) {
   if (options.output.empty()) {
-    const std::string text = options.report == Report::kText && shows_colour() ? report::coloured(result) : result;
+    const std::string text = options.report == Report::kText && is_read_at_terminal() ? terminal_text(result) : result;
     std::fwrite(text.data(), 1, text.size(), stdout);
-    if (std::fflush(stdout) != 0) throw Error(Issue{ErrorCode::kIo, "standard output", "", "cannot be written"});
+    if (std::fflush(stdout) != 0) throw Error(Issue{ErrorCode::kIo, "standard output", kNoTensor, "cannot be written"});
   } else {
     write_report(options.output, result);
   }

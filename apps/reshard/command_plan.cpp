@@ -40,7 +40,7 @@ class PlanCommand : public Command {
  private:
   void make_plan(int launched) {
     if (common.report == Report::kHtml && (check_ || rank_))
-      throw Error(Issue{ErrorCode::kUsage, "", "",
+      throw Error(Issue{ErrorCode::kUsage, "", kNoTensor,
                         fmt::format("--report html shows a dry run of all ranks; with {} say text or json",
                                     check_ ? "--check" : "--rank")});
     pipeline::PrepareOptions options = prepare_options(planning_, common);
@@ -53,7 +53,7 @@ class PlanCommand : public Command {
       try {
         listing.tensor = plan::NamePattern(tensor_);
       } catch (const Error& error) {
-        throw Error(Issue{ErrorCode::kUsage, "--tensor", "", error.issues().front().message});
+        throw Error(Issue{ErrorCode::kUsage, "--tensor", kNoTensor, error.issues().front().message});
       }
     }
     listing.rank = rank_;

@@ -49,7 +49,6 @@ class RunCommand : public Command {
     options.prepare.processes = communicator.size();
     options.prepare.log = log_of(common, first);
     options.prepare.threads = threads_ > 0 ? threads_ : default_threads(mpi.local_processes());
-    if (!planning_.target.empty()) options.target = planning_.target;
     options.staging = staging_;
     options.copy_side_files = copy_side_files_;
     options.check_replicas = check_replicas_;

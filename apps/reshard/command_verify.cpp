@@ -29,7 +29,10 @@ class VerifyCommand : public Command {
     options.read.interrupted = catch_signals();
     options.log = log_of(common, first);
     if (!common.output.empty())
-      exchange::agreed(communicator, [&] { pipeline::check_output(common.output, {directory_}); });
+      exchange::agreed(communicator, [&] {
+        pipeline::check_output(common.output, {directory_});
+        pipeline::check_output_beside(common.output, directory_);
+      });
     const pipeline::Formats formats = known_formats();
     pipeline::Verification verification;
     {

@@ -105,7 +105,8 @@ int run_command_line(int argc, char** argv) {
       say("standard output cannot be written to");
       return static_cast<int>(Exit::kIo);
     }
-    if (first) say(to_line(Issue{ErrorCode::kUsage, "", "", fmt::format("{} (see reshard --help)", error.what())}));
+    if (first)
+      say(to_line(Issue{ErrorCode::kUsage, "", kNoTensor, fmt::format("{} (see reshard --help)", error.what())}));
     return static_cast<int>(Exit::kUsage);
   }
   for (const std::unique_ptr<Command>& command : commands) {
@@ -118,12 +119,12 @@ int run_command_line(int argc, char** argv) {
     } catch (const Error& error) {
       return end_job(command->common, error, communicator);
     } catch (const std::filesystem::filesystem_error& error) {
-      const Issue issue{ErrorCode::kIo, error.path1().string(), "", error.code().message()};
+      const Issue issue{ErrorCode::kIo, error.path1().string(), kNoTensor, error.code().message()};
       return end_job(command->common, Error(issue), communicator);
     } catch (const std::bad_alloc&) {
-      return end_job(command->common, Error(Issue{ErrorCode::kMemory, "", "", "out of memory"}), communicator);
+      return end_job(command->common, Error(Issue{ErrorCode::kMemory, "", kNoTensor, "out of memory"}), communicator);
     } catch (const std::exception& error) {
-      return end_job(command->common, Error(Issue{ErrorCode::kInternal, "", "", error.what()}), communicator);
+      return end_job(command->common, Error(Issue{ErrorCode::kInternal, "", kNoTensor, error.what()}), communicator);
     }
   }
   return static_cast<int>(Exit::kUsage);

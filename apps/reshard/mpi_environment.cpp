@@ -40,8 +40,8 @@ MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
   initialised_ = true;
   if (provided < MPI_THREAD_FUNNELED)
-    throw Error(
-        Issue{ErrorCode::kTransport, "", "", "this MPI library does not allow threads beside the one that calls it"});
+    throw Error(Issue{ErrorCode::kTransport, "", kNoTensor,
+                      "this MPI library does not allow threads beside the one that calls it"});
   MPI_Comm node = MPI_COMM_NULL;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
   MPI_Comm_size(node, &local_processes_);

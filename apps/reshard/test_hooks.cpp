@@ -56,7 +56,7 @@ class Fields {
   }
 
   [[noreturn]] void refuse() const {
-    throw Error(Issue{ErrorCode::kUsage, variable_, "", "cannot be understood: '" + text_ + "'"});
+    throw Error(Issue{ErrorCode::kUsage, variable_, kNoTensor, "cannot be understood: '" + text_ + "'"});
   }
 
  private:
@@ -126,7 +126,7 @@ Action failing(Fields& fields) {
   if (fault == "exception") return [](std::span<std::byte>) { throw std::runtime_error("a test of failing"); };
   if (fault != "io" && fault != "format") fields.refuse();
   const ErrorCode code = fault == "io" ? ErrorCode::kIo : ErrorCode::kFormat;
-  return [code](std::span<std::byte>) { throw Error(Issue{code, "somewhere", "", "a test of failing"}); };
+  return [code](std::span<std::byte>) { throw Error(Issue{code, "somewhere", kNoTensor, "a test of failing"}); };
 }
 
 }  // namespace

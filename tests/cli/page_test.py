@@ -250,8 +250,60 @@ class Browser(Page):
         self.assertIsNone(browser.value("window.broken"))
         self.assertEqual(browser.value("document.querySelectorAll('img').length"), 0)
         names = browser.value("[...document.querySelectorAll('.group .name')].map((name) => name.textContent)")
-        self.assertEqual(sorted(names), sorted(name.replace("\n", "\\n").replace("\t", "\\t") for name in HOSTILE))
+        escaped = [name.replace("\n", "\\n").replace("\t", "\\t").replace("\u2028", "\\u2028") for name in HOSTILE]
+        self.assertEqual(sorted(names), sorted(f'"{name}"' if name.startswith('"') else name for name in escaped))
         self.assert_quiet(browser)
+
+    def test_names_are_shown_as_in_the_text_report(self):
+        names = ["", "  ", " w", "w ", '"w"', "w\u00a0", "a  b", "w\x1b\x85\u200e\u202e\u2066\u200b\ufeff", "é"]
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "**", "shard": {"0": "tp"}}]})
+        browser = self.browse(plan, self.full({name: iota(4) for name in names}))
+        shown = browser.value("[...document.querySelectorAll('.group .name')].map((name) => name.textContent)")
+        self.assertEqual(sorted(shown), sorted(['""', '"  "', '" w"', '"w "', '""w""', '"w\u00a0"', "a  b", "w\\x1b\\u0085\\u200e\\u202e\\u2066\\u200b\\ufeff", "é"]))
+        # What the browser lays out, and a user copies: blanks in a row are all there.
+        self.assertIn("a  b", browser.value("[...document.querySelectorAll('.group .name')].map((name) => name.innerText)"))
+        self.assert_quiet(browser)
+
+    def cuts(self, browser, side):
+        """The caption of a drawing, and where its lines are: down and across, in pixels."""
+        caption, path = browser.value(f"(() => {{ const figure = document.querySelectorAll('.detail figure')[{side}]; return [figure.querySelector('figcaption').innerText, figure.querySelector('.cut-lines').getAttribute('d')]; }})()")
+        return caption, [float(x) for x in re.findall(r"M([\d.]+) 0V", path)], [float(y) for y in re.findall(r"M0 ([\d.]+)H", path)]
+
+    def test_lines_between_many_shards_leave_room_for_what_they_cut(self):
+        def report(shape, ranks=1):
+            stored = [[[shape[0] // ranks, *shape[1:]], [0, ranks - 1]]]
+            (self.dir / "report.json").write_text(json.dumps({"schema": "reshard.inspect", "version": 1, "format": "safetensors", "ranks": ranks, "axes": None, "files": None, "bytes": 0, "warnings": [],
+                                                              "tensors": [{"name": "w", "dtype": "bf16", "stored": stored, "global_shape": None}]}))
+            return self.dir / "report.json"
+
+        def opened(shape, axes, shard, ranks=1):
+            plan = self.plan({"reshard": 1, "source": {"axes": [f"tp={ranks}"]}, "target": {"axes": axes}, "tensors": [{"match": "w", "shard": shard, **({} if ranks > 1 else {"source": {"shard": None}})}]})
+            browser = self.browse(plan, report(shape, ranks))
+            browser.value("document.querySelector('.group').getAttribute('aria-expanded') === 'true' || document.querySelector('.group').click()")
+            return browser
+
+        for shape, count, dim in (([1024, 1024], 1024, 0), ([1, 2048], 2048, 1), ([4096], 1024, 0)):
+            with self.subTest(shape=shape):
+                browser = opened(shape, [f"tp={count}"], {str(dim): "tp"})
+                caption, down, across = self.cuts(browser, 1)
+                lines, length = (across, None) if len(shape) == 2 and dim == 0 else (down, 360)
+                self.assertRegex(caption, rf"{count:,} different shards on {count:,} ranks, one cut in [\d,]+ of dim {dim} drawn")
+                every = int(re.search(r"one cut in ([\d,]+) of", caption)[1].replace(",", ""))
+                self.assertEqual(len(lines), count // every - (0 if count % every else 1))
+                self.assertGreaterEqual(min(b - a for a, b in zip(lines, lines[1:])), 5)
+                self.assertEqual(self.cuts(browser, 0)[1:], ([], []))
+                # Every shard can be read all the same.
+                browser.value("document.querySelectorAll('.detail figure')[1].querySelector('[role=option]').focus()")
+                browser.press("ArrowRight")
+                self.assertIn("Target rank 1: ", browser.value("document.querySelector('.detail .readout').textContent"))
+                browser.press("End")
+                self.assertIn(f"Target rank {count - 1}: ", browser.value("document.querySelector('.detail .readout').textContent"))
+                self.assert_quiet(browser)
+        browser = opened([64, 64], ["tp=32", "ep=32"], {"0": "tp", "1": "ep"})
+        caption, down, across = self.cuts(browser, 1)
+        self.assertEqual((caption, len(down), len(across)), ("Target 1,024 different shards on 1,024 ranks", 31, 31))
+        browser = opened([4, 6], ["tp=2"], {"0": "tp"}, ranks=4)
+        self.assertEqual([len(lines) for side in (0, 1) for lines in self.cuts(browser, side)[1:]], [0, 3, 0, 1])
 
     def test_by_keyboard(self):
         browser = self.browse(*self.small())

@@ -65,6 +65,32 @@ class Places(Case):
         self.assert_usage(self.run_to(target, "--output", target / "x.json"), "E_USAGE", target)
         self.assertEqual(snapshot(self.dir), before)
 
+    def test_a_report_goes_where_no_run_makes_a_directory(self):
+        """TARGET, TARGET.partial and TARGET.old, whether or not they are there, for every command that knows the target."""
+        target, old = self.dir / "target", self.dir / "target.old"
+        wrong = self.plan(f"reshard: 1\ntarget: {{path: {target}}}\ntensors: 3\n", "wrong.yaml")
+        named = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"], "path": str(target)}, "tensors": [{"match": "w", "shard": {"0": "tp"}}]}, "named.json")
+        plans = (("plan", self.two, "--source", self.source, "--target", target), ("plan", named, "--source", self.source), ("plan", self.two, "--check", "--target", target),
+                 ("plan", wrong, "--source", self.source), ("run", self.two, "--source", self.source, "--target", target), ("run", named, "--source", self.source))
+
+        def refused(commands, outputs):
+            before = snapshot(self.dir)
+            for words in commands:
+                for output in outputs:
+                    with self.subTest(words=words, output=output):
+                        result = self.reshard(*words, "--report", "json", "--output", output)
+                        self.assert_usage(result, "E_USAGE", output)
+                        self.assertEqual(result.json()["schema"], "reshard.error")
+                        self.assertEqual(snapshot(self.dir), before)
+
+        refused(plans, (target, self.dir / "target.partial", old))
+        self.assert_exit(self.run_to(target), 0)
+        old.mkdir()
+        (self.dir / "link.json").symlink_to(old / "x.json")
+        refused((*plans, ("verify", target)), (target / "x.json", old / "x.json", old, self.dir / "target.partial", self.dir / "link.json"))
+        for words in (*plans[:3], ("verify", target)):
+            self.assert_exit(self.reshard(*words, "--output", self.dir / "target.older"), 0)
+
     def test_the_report_of_an_error_replaces_no_input(self):
         wrong = self.plan("reshard: 1\ntarget: {}\ntensors: 3\n", "wrong.yaml")
         bad = self.dir / "bad"

@@ -18,11 +18,11 @@ COMPLETION = REPOSITORY / "apps" / "reshard" / "completion"
 EXAMPLES = REPOSITORY / "scripts" / "examples"
 
 
-class Colour(Case):
-    def on_a_terminal(self, *words, stream="stdout", **variables):
-        """What a terminal receives of one stream; the command's exit code must be 0, and standard error otherwise empty."""
+class Terminal(Case):
+    def on_a_terminal(self, *words, stream="stdout", code=0, cwd=None, **variables):
+        """What a terminal receives of one stream; standard error is otherwise empty."""
         master, slave = pty.openpty()
-        process = subprocess.Popen([str(word) for word in command(*words)], stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([str(word) for word in command(*words)], stdin=subprocess.DEVNULL, cwd=cwd,
                                    **{"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, stream: slave},
                                    env={**environment(), "TERM": "xterm", **variables})
         os.close(slave)
@@ -36,12 +36,14 @@ class Colour(Case):
                 break
             received += part
         os.close(master)
-        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertEqual(process.wait(timeout=60), code)
         if process.stderr is not None:
             self.assertEqual(process.stderr.read(), b"")
             process.stderr.close()
         return received.decode().replace("\r\n", "\n")
 
+
+class Colour(Terminal):
     def test_colour_is_for_terminals(self):
         words = ("plan", self.tp_plan(0, 2, ("w", {"0": "tp"})), "--source", self.full({"w": iota(4)}))
         plain = self.reshard(*words, env=environment(TERM="xterm"))
@@ -92,6 +94,78 @@ class Colour(Case):
         self.assertRegex(result.out, r"1 -> 3 +\[2:4, 0:4\] +\[0:2, 0:4\] +32 B")
 
 
+class Columns(Terminal):
+    """Nothing that can be folded goes beyond 80 columns."""
+
+    def assert_80(self, *words, code=0, beyond=(), cwd=None):
+        """What a terminal gets; only lines of a single name of `beyond` may be longer."""
+        shown = self.on_a_terminal(*words, code=code, cwd=cwd, TERM="dumb")
+        self.assertEqual([line for line in shown.splitlines() if len(line) > 80 and line.strip() not in beyond], [])
+        return shown
+
+    def forms(self, plan, source, tensor, *options):
+        words = ("plan", plan, "--source", source, *options)
+        return self.assert_80(*words), self.assert_80(*words, "--tensor", tensor), self.assert_80(*words, "--rank", "1")
+
+    def squeezed(self, text):
+        return re.sub(r"\s+", " ", text)
+
+    def report_of(self, *tensors, ranks=1):
+        """A report of `inspect` in place of data: (name, shape)."""
+        path = self.dir / "report.json"
+        path.write_text(json.dumps({"schema": "reshard.inspect", "version": 1, "format": "safetensors", "ranks": ranks, "axes": None, "files": None, "bytes": 0, "warnings": [],
+                                    "tensors": [{"name": name, "dtype": "bf16", "stored": [[shape, [0, ranks - 1]]], "global_shape": None} for name, shape in tensors]}))
+        return path
+
+    def test_many_long_axes_that_cut_one_dim(self):
+        names = [f"a_rather_long_name_of_an_axis_{letter}" for letter in "abcdef"]
+        mesh = [f"{name}=2" for name in names]
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": mesh}, "tensors": [{"match": "**", "shard": {"0": names[:5], "1": names[5]}}]})
+        whole, drawn, local = self.forms(plan, self.report_of(("w", [64, 4])), "w")
+        self.assertIn("dim 0 whole -> " + " x ".join(f"{name} 2" for name in names[:5]), self.squeezed(drawn))
+        self.assertTrue(all(f"{name} 2" in whole for name in names))
+        self.assertIn(" ".join(f"{name}=0" for name in names), self.squeezed(whole))
+        self.assertIn("rank 1 stores 1 tensor", local)
+
+    def test_many_dims_of_long_lengths(self):
+        shape = [4, 3_000_000, 2_000, *[1] * 9]
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2", "ep=2"]}, "tensors": [{"match": "**", "shard": {"1": "tp", "2": "ep"}}]})
+        whole, drawn, local = self.forms(plan, self.report_of(("w", shape)), "w")
+        self.assertIn(f"bf16 {shape}", self.squeezed(drawn))
+        self.assertIn("3000000,", whole)
+        self.assertIn("1500000,", local)
+        transfer = self.squeezed(drawn[drawn.index("  ranks"):])  # two cells, folded beside each other: what stands in them, in any order
+        self.assertEqual(transfer.count("1500000:3000000,"), 2)
+        self.assertEqual(transfer.count("0:1500000,"), 6)
+
+    def test_long_names_and_lists(self):
+        name = "model." + "x" * 90
+        tensors = [(name, [4, 4]), *((f"layers.{2 ** i}.w", [4]) for i in range(40))]
+        source, folder = self.report_of(*tensors), self.full({n: iota(*shape) for n, shape in tensors}, name="folder")
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"], "files": "f" * 60 + "-{rank}.safetensors"}, "tensors": [{"match": "**", "shard": {"0": "tp"}}]})
+        for words in (("plan", plan, "--source", source), ("plan", plan, "--source", folder, "--rank", "1"), ("inspect", folder)):
+            shown = self.assert_80(*words, beyond=(name,))
+            self.assertIn(name, shown)
+
+    def test_lists_of_compare_and_verify(self):
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "**", "shard": {"11": "tp"}}]})
+        source = self.full({"w": iota(*[1] * 11, 4)})
+        self.full({"w": iota(*[1] * 11, 4, first=1)}, name="other")
+        target = self.convert(plan, source)
+        self.assert_80("run", plan, "--source", source, "--target", self.dir / "again")
+        shown = self.assert_80("compare", "source", "other", code=1, cwd=self.dir)
+        self.assertIn("E_DIFFERENT: tensor 'w': value at [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]: A has 0 (model.safetensors), B has 1 (model.safetensors)", self.squeezed(shown))
+        for file in target.glob("rank-*"):
+            content = bytearray(file.read_bytes())
+            content[-1] ^= 1
+            file.write_bytes(content)
+        target.rename(self.dir / "t")
+        shown = self.assert_80("verify", "t", code=1, cwd=self.dir)
+        self.assertEqual(shown.count("E_DIGEST: rank-0"), 2)
+        piped = self.reshard("verify", "t", cwd=self.dir).out  # for a search in a log, a line each
+        self.assertRegex(piped, r"(?m)^E_DIGEST: rank-00000.safetensors: expected \w{16}, found \w{16}$")
+
+
 class Names(Case):
     """Names from files that a terminal would obey or not show."""
 
@@ -112,6 +186,55 @@ class Names(Case):
                 self.assertEqual([hex(ord(c)) for c in result.out + result.err if c in unseen], [])
         self.assertIn("w\\x1b\\u0085\\u009b\\u200e\\u202e\\u2066\\u2028\\u2029\\u200b\\ufeffé", result.err)
         self.assertIn(name, [tensor["name"] for tensor in self.reshard("inspect", source, "--report", "json").json()["tensors"]])
+
+
+    def test_names_with_blanks_at_their_ends_and_without_letters_are_seen(self):
+        names = {"": '""', "   ": '"   "', " w": '" w"', "w ": '"w "', '"w"': '""w""', "w\u00a0": '"w\u00a0"', "a b": "a b"}
+        source = self.full({name: iota(4) for name in names})
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "**", "shard": {"0": "tp"}}]})
+        target = self.convert(plan, source)
+        for words in (("inspect", source), ("plan", plan, "--source", source), ("plan", plan, "--source", source, "--tensor", "re: *"), ("plan", plan, "--source", source, "--rank", "1")):
+            with self.subTest(words=words):
+                result = self.reshard(*words)
+                self.assert_exit(result, 0)
+                for name, shown in names.items():
+                    if "--tensor" not in words or not name.strip(" "):
+                        self.assertRegex(result.out, rf"(?m)^(?:  )?{re.escape(shown)}(?:  |$)")
+        dropped = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "re: *", "drop": True}, {"match": "**", "shard": {"0": "tp"}}]}, "dropped.json")
+        self.assertIn('left out   2 tensors of the source: "", "   "', self.reshard("plan", dropped, "--source", source).out)
+        renamed = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "re:()", "rename": "x"}, {"match": "**"}]}, "renamed.json")
+        self.assertIn('  "" -> x\n', self.reshard("plan", renamed, "--source", source).out)
+
+    def test_a_fault_of_a_tensor_names_it_whatever_its_name(self):
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=3"]}, "tensors": [{"match": "**", "shard": {"0": "tp"}}]})
+        for name, shown in {"": 'tensor ""', " ": 'tensor " "', "w ": 'tensor "w "', "w": "tensor 'w'"}.items():
+            with self.subTest(name=name):
+                result = self.reshard("plan", plan, "--source", self.full({name: iota(4)}, name=f"source{len(name)}{name.strip()}"), "--report", "json")
+                self.assert_refused(result, 4, "E_INDIVISIBLE", words=(f": {shown}: ",))
+                self.assertEqual([error["tensor"] for error in result.json()["errors"]], [name])
+                self.assertEqual(schemas.problems_of_text("report-error", result.out) if schemas.available else (), ())
+        result = self.reshard("plan", plan, "--source", self.dir / "nowhere", "--report", "json")
+        self.assertEqual([error["tensor"] for error in result.json()["errors"]], [""])
+        self.assertNotIn("tensor", result.err)
+
+    def test_a_fault_of_a_tensor_without_a_name_is_agreed_on_by_all_processes(self):
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=3"]}, "tensors": [{"match": "**", "shard": {"0": "tp"}}]})
+        result = self.reshard("run", plan, "--source", self.full({"": iota(4)}), "--target", self.dir / "target", np=2)
+        self.assert_refused(result, 4, "E_INDIVISIBLE", words=(': tensor "": ',), target=self.dir / "target")
+
+    def test_verify_and_compare_name_a_tensor_without_a_name(self):
+        plan = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "**", "shard": {"0": "tp"}}]})
+        target = self.convert(plan, self.full({"": iota(4)}))
+        manifest = json.loads((target / "reshard.json").read_text())
+        manifest["tensors"][""]["digest"] = "0" * 16
+        (target / "reshard.json").write_text(json.dumps(manifest))
+        result = self.reshard("verify", target)
+        self.assert_exit(result, 1)
+        self.assertIn('E_DIGEST: tensor "": expected ', result.out)
+        self.assertEqual([problem["tensor"] for problem in self.reshard("verify", target, "--report", "json").json()["problems"]], [""])
+        result = self.reshard("compare", self.full({"": iota(4)}), self.full({"": iota(4, first=1)}, name="other"))
+        self.assert_exit(result, 1)
+        self.assertIn('E_DIFFERENT: tensor "": value at [0]', result.out)
 
 
 class Help(Case):

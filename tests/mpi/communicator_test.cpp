@@ -147,7 +147,7 @@ TEST_CASE("what others find wrong with the bytes of a process that failed does n
   const int last = world().size() - 1;
   const std::string found = outcome([&] {
     exchange::agreed(world(), [&] {
-      if (world().rank() == last) throw Error(Issue{ErrorCode::kIo, "file", "", "read"});
+      if (world().rank() == last) throw Error(Issue{ErrorCode::kIo, "file", kNoTensor, "read"});
       throw Error(Issue{ErrorCode::kDigest, "", "w", "differs"});
     });
   });
@@ -167,14 +167,15 @@ TEST_CASE("the same error of all is told once, different ones are all told with 
     }
     return 0;
   };
-  CHECK(collect(Error(Issue{ErrorCode::kMissing, "source", "", "gone: 1:2:3"})) == 4);
-  CHECK(issues == std::vector<Issue>{{ErrorCode::kMissing, "source", "", "gone: 1:2:3"}});
+  CHECK(collect(Error(Issue{ErrorCode::kMissing, "source", kNoTensor, "gone: 1:2:3"})) == 4);
+  CHECK(issues == std::vector<Issue>{{ErrorCode::kMissing, "source", kNoTensor, "gone: 1:2:3"}});
 
   const bool first = world().rank() == 0;
-  CHECK(collect(Error(Issue{first ? ErrorCode::kMemory : ErrorCode::kIo, "", "",
+  CHECK(collect(Error(Issue{first ? ErrorCode::kMemory : ErrorCode::kIo, "", kNoTensor,
                             fmt::format("process {}", world().rank())})) == 7);
   std::vector<Issue> expected;
   for (int rank = 0; rank < world().size(); ++rank)
-    expected.push_back({rank == 0 ? ErrorCode::kMemory : ErrorCode::kIo, "", "", fmt::format("process {}", rank)});
+    expected.push_back(
+        {rank == 0 ? ErrorCode::kMemory : ErrorCode::kIo, "", kNoTensor, fmt::format("process {}", rank)});
   CHECK(issues == expected);
 }

@@ -96,7 +96,7 @@ class Setting {
     out.prepare.transport = transport;
     out.prepare.processes = processes;
     out.prepare.threads = 2;
-    out.target = root_.path() / target;
+    out.prepare.target = root_.path() / target;
     out.tool = "reshard test";
     out.gpus = mpi_test::exchange_under_test().gpus;
     return out;

@@ -76,7 +76,7 @@ class Trial {
         random_.one_of<pipeline::Transport>({pipeline::Transport::kDirect, pipeline::Transport::kMpi});
     options.prepare.threads = static_cast<int>(random_.between(1, 3));
     options.prepare.memory_bytes = random_.one_of<std::int64_t>({1 << 29, 1 << 15, 1 << 13});
-    options.target = root_.path() / target;
+    options.prepare.target = root_.path() / target;
     options.tool = "reshard test";
     const auto alone = exchange::alone();
     std::string fault;
@@ -149,7 +149,7 @@ class Trial {
         options.prepare.plan_file,
         "{reshard: 1, target: {axes: [], format: safetensors, files: all}, tensors: [{match: '**', optional: true}]}");
     options.prepare.source = root_.path() / directory;
-    options.target = full;
+    options.prepare.target = full;
     options.tool = "reshard test";
     const auto alone = exchange::alone();
     pipeline::run(options, formats(), *alone);

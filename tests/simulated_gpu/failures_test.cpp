@@ -210,7 +210,7 @@ TEST_CASE("simulated GPU: a device that is left with a round in flight, or by an
   CHECK(left_behind() == 0);
   CHECK(outcome([&] {
           const auto device = gpus->open(world(), rounds.memory(), kPatience);
-          throw Error(Issue{ErrorCode::kIo, "", "", "something else"});
+          throw Error(Issue{ErrorCode::kIo, "", kNoTensor, "something else"});
         }) == "E_IO exit 5: something else");
   CHECK(simulated_gpu::aborted_communicators() == aborted + 2);
   CHECK(left_behind() == 0);

@@ -14,7 +14,7 @@ using layout::Level;
 using layout::Mesh;
 
 [[noreturn]] void refuse(ErrorCode code, const std::string& message) {
-  throw Error(Issue{code, "", "", message});
+  throw Error(Issue{code, "", kNoTensor, message});
 }
 
 [[noreturn]] void unknown(std::string_view what, const std::string& name) {

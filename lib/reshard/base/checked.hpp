@@ -10,7 +10,7 @@
 namespace reshard {
 
 [[noreturn]] inline void overflow_error(std::int64_t a, char op, std::int64_t b) {
-  throw Error(Issue{ErrorCode::kOverflow, "", "",
+  throw Error(Issue{ErrorCode::kOverflow, "", kNoTensor,
                     std::to_string(a) + ' ' + op + ' ' + std::to_string(b) + " does not fit 63 bits"});
 }
 

@@ -71,11 +71,22 @@ const CodeEntry& entry(ErrorCode code) {
   return kCodes.back();
 }
 
-std::string line(std::string_view code, const std::string& where, const std::string& tensor,
+/// White space beyond ASCII (Unicode 15, property White_Space) that `escaped` leaves as it is.
+constexpr std::array<std::string_view, 16> kWideBlanks = {"\u00a0", "\u1680", "\u2000", "\u2001", "\u2002", "\u2003",
+                                                          "\u2004", "\u2005", "\u2006", "\u2007", "\u2008", "\u2009",
+                                                          "\u200a", "\u202f", "\u205f", "\u3000"};
+
+bool needs_quotes(std::string_view name) {
+  const auto at_an_end = [&](std::string_view blank) { return name.starts_with(blank) || name.ends_with(blank); };
+  return name.empty() || name.starts_with('"') || at_an_end(" ") ||
+         std::any_of(kWideBlanks.begin(), kWideBlanks.end(), at_an_end);
+}
+
+std::string line(std::string_view code, const std::string& where, const std::optional<std::string>& tensor,
                  const std::string& message) {
   std::string out(code);
   if (!where.empty()) out += fmt::format(": {}", escaped(where));
-  if (!tensor.empty()) out += fmt::format(": tensor '{}'", escaped(tensor));
+  if (tensor) out += ": tensor " + (needs_quotes(*tensor) ? name_text(*tensor) : fmt::format("'{}'", escaped(*tensor)));
   return out + fmt::format(": {}", escaped(message));
 }
 
@@ -163,6 +174,10 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
+std::string name_text(std::string_view name) {
+  return needs_quotes(name) ? fmt::format("\"{}\"", escaped(name)) : escaped(name);
+}
+
 std::string to_line(const Issue& issue) {
   return line(code_name(issue.code), issue.where, issue.tensor, issue.message);
 }
@@ -185,7 +200,7 @@ Error::Error(Exit exit, std::vector<Issue> issues) : issues_(std::move(issues)),
 }
 
 void internal_error(std::string message) {
-  throw Error(Issue{ErrorCode::kInternal, "", "", std::move(message)});
+  throw Error(Issue{ErrorCode::kInternal, "", kNoTensor, std::move(message)});
 }
 
 }  // namespace reshard

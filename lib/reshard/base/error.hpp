@@ -3,6 +3,7 @@
 // sees all faults of a plan at once. The codes and exit codes are the tool's public contract (README, "Exit codes").
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -85,12 +86,16 @@ ErrorCode code_from_name(std::string_view name);
 /// The exit code that belongs to a code where nothing else is said.
 Exit default_exit(ErrorCode code);
 
-/// One fault. `where` is a place in a file ("plan.yaml:7:5", "tensors[3]", a path); `tensor` may be empty. The message
-/// says what was found, what was expected and the legal choices, and repeats neither code, place nor tensor.
+/// An Issue or a Warning of no tensor.
+inline constexpr std::nullopt_t kNoTensor = std::nullopt;
+
+/// One fault. `where` is a place in a file ("plan.yaml:7:5", "tensors[3]", a path); `tensor`: nothing where no tensor
+/// is meant, for a name may be empty. The message says what was found, what was expected and the legal choices, and
+/// repeats neither code, place nor tensor.
 struct Issue {
   ErrorCode code = ErrorCode::kInternal;
   std::string where;
-  std::string tensor;
+  std::optional<std::string> tensor;
   std::string message;
 
   friend bool operator==(const Issue&, const Issue&) = default;
@@ -101,7 +106,7 @@ struct Issue {
 struct Warning {
   std::string code;
   std::string where;
-  std::string tensor;
+  std::optional<std::string> tensor;
   std::string message;
   bool notice = false;
 
@@ -115,6 +120,10 @@ std::string to_line(const Warning& warning);
 /// Text on one line that shows what is in it: control characters and bytes that are no UTF-8 as \n, \t, \xHH, C1
 /// controls and characters that only steer how others are shown (direction, breaks, no width) as \uHHHH.
 std::string escaped(std::string_view text);
+
+/// A name as it stands in text: escaped, and in double quotes where it would be overlooked or mistaken bare: empty,
+/// with a blank at either end, or beginning with such a quote.
+std::string name_text(std::string_view name);
 
 class Error : public std::exception {
  public:

@@ -33,8 +33,8 @@ void close_quietly(int descriptor) {
 }  // namespace
 
 void io_error(const fs::path& path, std::string_view action, int error_number) {
-  throw Error(
-      Issue{ErrorCode::kIo, path.string(), "", fmt::format("cannot {}: {}", action, std::strerror(error_number))});
+  throw Error(Issue{ErrorCode::kIo, path.string(), kNoTensor,
+                    fmt::format("cannot {}: {}", action, std::strerror(error_number))});
 }
 
 File::File(File&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)) {}
@@ -57,15 +57,15 @@ File File::open_to_read(const fs::path& path) {
   if (descriptor < 0) {
     const int reason = errno;
     if (reason == ENOENT || reason == ENOTDIR)
-      throw Error(Issue{ErrorCode::kMissing, path.string(), "", "there is no such file"});
+      throw Error(Issue{ErrorCode::kMissing, path.string(), kNoTensor, "there is no such file"});
     io_error(path, "open to read", reason);
   }
   File file(descriptor, path);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) io_error(path, "stat", errno);
   if (!S_ISREG(status.st_mode))
-    throw Error(
-        Issue{ErrorCode::kFormat, path.string(), "", fmt::format("is {}, expected a regular file", kind_of(status))});
+    throw Error(Issue{ErrorCode::kFormat, path.string(), kNoTensor,
+                      fmt::format("is {}, expected a regular file", kind_of(status))});
   return file;
 }
 
@@ -95,7 +95,7 @@ void File::read(std::int64_t offset, std::span<std::byte> out) const {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) io_error(path_, fmt::format("read {} bytes at {}", out.size(), offset), errno);
     if (n == 0)
-      throw Error(Issue{ErrorCode::kIo, path_.string(), "",
+      throw Error(Issue{ErrorCode::kIo, path_.string(), kNoTensor,
                         fmt::format("ends at byte {} while {} bytes at {} were to be read: the file has become shorter",
                                     offset + static_cast<std::int64_t>(done), out.size(), offset)});
     done += static_cast<std::size_t>(n);
@@ -152,7 +152,7 @@ std::string read_text(const fs::path& path, std::int64_t limit_bytes) {
   const File file = File::open_to_read(path);
   const std::int64_t bytes = file.size();
   if (bytes > limit_bytes)
-    throw Error(Issue{ErrorCode::kFormat, path.string(), "",
+    throw Error(Issue{ErrorCode::kFormat, path.string(), kNoTensor,
                       fmt::format("has {} bytes, expected at most {}", bytes, limit_bytes)});
   std::string text(static_cast<std::size_t>(bytes), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));

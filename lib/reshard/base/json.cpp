@@ -102,8 +102,8 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
     std::string_view lasting = token_.substr(1, token_.size() - 2);
     if (lasting != value) lasting = unescaped_.emplace_back(value);
     if (!keys_[static_cast<std::size_t>(depth_)].insert(lasting))
-      throw Error(
-          Issue{ErrorCode::kDupKey, place(at), "", fmt::format("the key {} is given twice", json_string(value))});
+      throw Error(Issue{ErrorCode::kDupKey, place(at), kNoTensor,
+                        fmt::format("the key {} is given twice", json_string(value))});
     handler_.on_key(value, at);
     return true;
   }
@@ -133,7 +133,7 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
     if (colon != std::string::npos) reason.erase(0, colon + 2);
     const std::size_t last = std::min(bytes_read, text_.size());
     const Position at = position_of(text_.data() + (last > 0 ? last - 1 : 0));
-    throw Error(Issue{ErrorCode::kSyntax, place(at), "", "not JSON: " + reason});
+    throw Error(Issue{ErrorCode::kSyntax, place(at), kNoTensor, "not JSON: " + reason});
   }
 
  private:
@@ -184,7 +184,8 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
 
   void deeper(Position at) {
     if (++depth_ > limits_.depth)
-      throw Error(Issue{ErrorCode::kSyntax, place(at), "", fmt::format("nested deeper than {} levels", limits_.depth)});
+      throw Error(
+          Issue{ErrorCode::kSyntax, place(at), kNoTensor, fmt::format("nested deeper than {} levels", limits_.depth)});
   }
 
   std::string place(Position at) const { return fmt::format("{}:{}:{}", source_, at.line, at.column); }
@@ -251,10 +252,11 @@ class TreeBuilder : public JsonHandler {
 
 void parse_json(std::string_view text, std::string_view source, JsonLimits limits, JsonHandler& handler) {
   if (text.substr(0, 3) == "\xef\xbb\xbf")
-    throw Error(
-        Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", source), "", "begins with a byte order mark; remove it"});
+    throw Error(Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", source), kNoTensor,
+                      "begins with a byte order mark; remove it"});
   if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos)
-    throw Error(Issue{ErrorCode::kSyntax, std::string(source), "", fmt::format("byte {} is NUL: not text", nul)});
+    throw Error(
+        Issue{ErrorCode::kSyntax, std::string(source), kNoTensor, fmt::format("byte {} is NUL: not text", nul)});
   StrictSax sax(text, source, limits, handler);
   nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &sax);
 }

@@ -36,7 +36,8 @@ std::string encode(const Error* error) {
   for (const Issue& issue : error->issues()) {
     put(out, code_name(issue.code));
     put(out, issue.where);
-    put(out, issue.tensor);
+    put(out, issue.tensor ? "tensor" : "");
+    put(out, issue.tensor.value_or(""));
     put(out, issue.message);
   }
   return out;
@@ -49,7 +50,9 @@ Error decode(std::string_view text) {
     Issue issue;
     issue.code = code_from_name(take(text));
     issue.where = take(text);
-    issue.tensor = take(text);
+    const bool of_tensor = !take(text).empty();
+    std::string tensor = take(text);
+    if (of_tensor) issue.tensor = std::move(tensor);
     issue.message = take(text);
     issues.push_back(std::move(issue));
   }

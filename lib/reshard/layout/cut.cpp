@@ -128,7 +128,7 @@ void require_cuttable(const DimCut& cut, Index length) {
   }
   std::vector<std::string> fallen_back;
   if (auto refused = resolve_fallbacks(copy, length, fallen_back))
-    throw Error(Issue{refused->code, "", "", std::move(refused->message)});
+    throw Error(Issue{refused->code, "", kNoTensor, std::move(refused->message)});
 }
 
 }  // namespace

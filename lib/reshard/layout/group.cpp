@@ -64,7 +64,7 @@ std::vector<TensorLayout> lay_out_group(std::span<const GroupMember> members, co
   for (const GroupCut::Dim& dim : cut.dims)
     if (std::none_of(shape.dims.begin(), shape.dims.end(),
                      [&](const GroupShape::Dim& d) { return d.name == dim.name; }))
-      issues.push_back({ErrorCode::kDimRange, "", "",
+      issues.push_back({ErrorCode::kDimRange, "", kNoTensor,
                         fmt::format("dim '{}' is no dim of the group, which has {}", dim.name, names_of(shape))});
 
   std::vector<std::string> fallen_back;
@@ -73,10 +73,10 @@ std::vector<TensorLayout> lay_out_group(std::span<const GroupMember> members, co
     DimCut resolved = cut.of(dim.name);
     const std::string place = fmt::format("dim '{}'", dim.name);
     if (resolved.size && *resolved.size != dim.size) {
-      add(place, {ErrorCode::kShape, "", "",
+      add(place, {ErrorCode::kShape, "", kNoTensor,
                   fmt::format("the plan gives size {}, but its length is {}", *resolved.size, dim.size)});
     } else if (auto refused = resolve_fallbacks(resolved, dim.size, fallen_back, blocks_of(members, shape, dim))) {
-      add(place, {refused->code, "", "", refused->message});
+      add(place, {refused->code, "", kNoTensor, refused->message});
     } else {
       elements.emplace(dim.name, lay_out_dim(resolved, dim.size, mesh));
     }

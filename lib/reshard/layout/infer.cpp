@@ -33,7 +33,7 @@ std::vector<Index> lengths_by_tuple(const DimCut& cut, const Mesh& mesh, std::sp
     if (length == kAbsent) continue;
     const std::size_t tuple = tuple_of_rank(cut, mesh, rank);
     if (out[tuple] != kAbsent && out[tuple] != length)
-      throw Error(Issue{ErrorCode::kShape, "", "",
+      throw Error(Issue{ErrorCode::kShape, "", kNoTensor,
                         fmt::format("ranks {} and {} hold the same part, but store lengths {} and {}", told_by[tuple],
                                     rank, out[tuple], length)});
     out[tuple] = length;
@@ -163,7 +163,7 @@ bool parts_differ(const DimCut& cut, Index length, std::span<const Index> by_tup
 }
 
 [[noreturn]] void refuse(ErrorCode code, std::string message) {
-  throw Error(Issue{code, "", "", std::move(message)});
+  throw Error(Issue{code, "", kNoTensor, std::move(message)});
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct Carrier {
 };
 
 [[noreturn]] void refuse(ErrorCode code, std::string message) {
-  throw Error(Issue{code, "", "", std::move(message)});
+  throw Error(Issue{code, "", kNoTensor, std::move(message)});
 }
 
 std::vector<Index> segments_of(const DimCut& cut) {
@@ -87,7 +87,8 @@ class GroupInference {
                              [&](const MemberDim& d) { return d.name == dim.name; });
         });
         if (!known)
-          issues_.push_back({ErrorCode::kDimRange, "", "", fmt::format("dim '{}' is no dim of any member", dim.name)});
+          issues_.push_back(
+              {ErrorCode::kDimRange, "", kNoTensor, fmt::format("dim '{}' is no dim of any member", dim.name)});
       }
   }
 
@@ -97,13 +98,13 @@ class GroupInference {
       const auto wrong = [&](const Shape& shape) { return shape.size() != dims; };
       for (std::size_t rank = 0; rank < stored_[m].stored.size(); ++rank)
         if (is_present(rank) && wrong(stored_[m].stored[rank])) {
-          issues_.push_back({ErrorCode::kMemberSize, "", "",
+          issues_.push_back({ErrorCode::kMemberSize, "", kNoTensor,
                              fmt::format("member '{}' has {} dims on rank {}, expected {}", members_[m].name,
                                          stored_[m].stored[rank].size(), rank, dims)});
           break;
         }
       if (stored_[m].recorded && wrong(*stored_[m].recorded))
-        issues_.push_back({ErrorCode::kMemberSize, "", "",
+        issues_.push_back({ErrorCode::kMemberSize, "", kNoTensor,
                            fmt::format("member '{}' is recorded with {} dims, expected {}", members_[m].name,
                                        stored_[m].recorded->size(), dims)});
     }

@@ -23,14 +23,14 @@ DimLayout member_dim(const DimLayout& elements, Index divisor, const GroupShape:
   for (const DimShard& part : elements.parts) {
     if (const auto boundary = blocks.split_at(part))
       throw Error(
-          Issue{ErrorCode::kUnitSplit, "", "",
+          Issue{ErrorCode::kUnitSplit, "", kNoTensor,
                 fmt::format("a boundary at {} cuts a block of {}; boundaries must be multiples of {}{} or end the {}",
                             *boundary, divisor, divisor, restarts ? " from the beginning of their segment" : "",
                             restarts ? "segment" : "dim")});
     DimShard shard = blocks.to_blocks(part);
     const Index expected = ceil_div(part.stored_length, divisor);
     if (!part.pads.empty() && shard.stored_length != expected)
-      throw Error(Issue{ErrorCode::kMemberSize, "", "",
+      throw Error(Issue{ErrorCode::kMemberSize, "", kNoTensor,
                         fmt::format("a padded shard of {} elements holds {} blocks of {}, expected {}",
                                     part.stored_length, shard.stored_length, divisor, expected)});
     const auto [entry, added] = known.try_emplace(shard, static_cast<std::int32_t>(out.parts.size()));

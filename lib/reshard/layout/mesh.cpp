@@ -15,7 +15,7 @@ namespace {
 constexpr Index kMaxRanks = Index{1} << 31;
 
 Error refusal(ErrorCode code, std::string message) {
-  return Error(Issue{code, "", "", std::move(message)});
+  return Error(Issue{code, "", kNoTensor, std::move(message)});
 }
 
 }  // namespace

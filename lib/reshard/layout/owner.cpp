@@ -13,7 +13,7 @@ namespace reshard::layout {
 namespace {
 
 [[noreturn]] void refuse(std::string message) {
-  throw Error(Issue{ErrorCode::kOwner, "", "", std::move(message)});
+  throw Error(Issue{ErrorCode::kOwner, "", kNoTensor, std::move(message)});
 }
 
 }  // namespace

@@ -148,14 +148,14 @@ std::vector<DimCut> standalone_cut(const GroupMember& member, const GroupShape::
     DimCut resolved = cut.of(token.name);
     std::vector<std::string> fallen_back;
     if (auto refused = resolve_fallbacks(resolved, dim.size, fallen_back))
-      throw Error(Issue{refused->code, "", "", fmt::format("dim '{}': {}", dim.name, refused->message)});
+      throw Error(Issue{refused->code, "", kNoTensor, fmt::format("dim '{}': {}", dim.name, refused->message)});
     const bool restarts = member_shape.restarts[d];
     const DimLayout expected = member_dim(lay_out_dim(resolved, dim.size, mesh), token.divisor, dim, restarts);
     const BlockNumbering blocks = numbering(token.divisor, dim, restarts);
     std::optional<DimCut> said =
         CutInBlocks(resolved, dim.size, blocks, token.divisor, expected.parts.front().stored_length).find();
     if (!said || lay_out_dim(*said, blocks.count(), mesh) != expected)
-      throw Error(Issue{ErrorCode::kUnsupported, "", "",
+      throw Error(Issue{ErrorCode::kUnsupported, "", kNoTensor,
                         fmt::format("dim '{}' of member '{}': its blocks of {} have no cut of their own, which the "
                                     "manifest would need: {}",
                                     dim.name, member.name, token.divisor, no_single_cut(resolved, token.divisor))});

@@ -66,12 +66,12 @@ TensorLayout lay_out(const Shape& shape, const TensorCut& cut, const Mesh& mesh)
     DimCut resolved = cut.dims[d];
     if (resolved.size && *resolved.size != shape[d]) {
       issues.push_back(
-          {ErrorCode::kShape, "", "",
+          {ErrorCode::kShape, "", kNoTensor,
            fmt::format("dim {}: the plan gives size {}, but its length is {}", d, *resolved.size, shape[d])});
       continue;
     }
     if (auto refused = resolve_fallbacks(resolved, shape[d], out.fallen_back)) {
-      issues.push_back({refused->code, "", "", fmt::format("dim {}: {}", d, refused->message)});
+      issues.push_back({refused->code, "", kNoTensor, fmt::format("dim {}: {}", d, refused->message)});
       continue;
     }
     out.dims.push_back(lay_out_dim(resolved, shape[d], mesh));

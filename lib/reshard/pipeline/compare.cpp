@@ -40,7 +40,7 @@ Described open_described(const fs::path& path, const CompareOptions& options, co
     side = manifest->side;
   } else if (fs::is_directory(status_of(path))) {
     const auto refuse = [&](const std::string& why) {
-      throw Error(Issue{ErrorCode::kUsage, path.string(), "",
+      throw Error(Issue{ErrorCode::kUsage, path.string(), kNoTensor,
                         fmt::format("{}; without a manifest a checkpoint of several ranks needs --plan", why)});
     };
     try {
@@ -313,7 +313,7 @@ void check_same_meeting(const Meeting& meeting, exchange::Communicator& communic
   exchange::agreed(communicator, [&] {
     if (same) return;
     throw Error(
-        Issue{ErrorCode::kMissing, "", "",
+        Issue{ErrorCode::kMissing, "", kNoTensor,
               "the processes do not see the same files: are both checkpoints on file systems that all nodes share?"});
   });
 }

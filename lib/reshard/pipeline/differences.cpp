@@ -252,7 +252,7 @@ Differences compare_share(const Comparer& comparer, const PairTiles& tiles, cons
   if (most == 0) return out;
   const std::int64_t arena_bytes = planner::buffer_bytes(most);
   if (arena_bytes > options.memory_bytes)
-    throw Error(Issue{ErrorCode::kMemory, "", "",
+    throw Error(Issue{ErrorCode::kMemory, "", kNoTensor,
                       fmt::format("--memory {} is too small to compare copies: at least {} bytes are needed",
                                   options.memory_bytes, arena_bytes)});
 

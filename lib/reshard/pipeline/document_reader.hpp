@@ -28,18 +28,18 @@ class DocumentReader {
   /// The whole document. Errors: kFormat (another schema or version), those of parse_json.
   Value document(std::string_view json) const;
 
-  [[noreturn]] void refuse(const std::string& tensor, std::string message) const;
-  [[noreturn]] void refuse_kind(const std::string& tensor, std::string_view key, const Value& found,
+  [[noreturn]] void refuse(std::optional<std::string_view> tensor, std::string message) const;
+  [[noreturn]] void refuse_kind(std::optional<std::string_view> tensor, std::string_view key, const Value& found,
                                 std::string_view expected) const;
-  const Value& require(const Value& object, std::string_view key, const std::string& tensor = "") const;
-  std::string text(const Value& object, std::string_view key, const std::string& tensor = "") const;
-  std::int64_t number(const Value& object, std::string_view key, const std::string& tensor = "") const;
-  const Value& list(const Value& object, std::string_view key, const std::string& tensor = "") const;
+  const Value& require(const Value& object, std::string_view key, std::optional<std::string_view> tensor = {}) const;
+  std::string text(const Value& object, std::string_view key, std::optional<std::string_view> tensor = {}) const;
+  std::int64_t number(const Value& object, std::string_view key, std::optional<std::string_view> tensor = {}) const;
+  const Value& list(const Value& object, std::string_view key, std::optional<std::string_view> tensor = {}) const;
   const Value& map(const Value& object, std::string_view key) const;
-  Dtype dtype(const Value& object, const std::string& tensor) const;
-  Shape shape(const Value& value, std::string_view key, const std::string& tensor) const;
+  Dtype dtype(const Value& object, std::optional<std::string_view> tensor) const;
+  Shape shape(const Value& value, std::string_view key, std::optional<std::string_view> tensor) const;
   /// `object` is a map that has no key but these; `what` says what it is, empty for a tensor's entry or the document.
-  void check_keys(const Value& object, const std::string& what, const std::string& tensor,
+  void check_keys(const Value& object, const std::string& what, std::optional<std::string_view> tensor,
                   std::initializer_list<std::string_view> legal) const;
 
   const fs::path path_;

@@ -12,7 +12,7 @@ const format::FileFormat& Formats::named(std::string_view name) const {
     if (format->name() == name) return *format;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", format->name());
   }
-  throw Error(Exit::kPlan, {Issue{ErrorCode::kUnsupported, "", "",
+  throw Error(Exit::kPlan, {Issue{ErrorCode::kUnsupported, "", kNoTensor,
                                   fmt::format("the format '{}' is not known; known are: {}", name, known)}});
 }
 

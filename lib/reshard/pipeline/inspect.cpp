@@ -81,7 +81,7 @@ Error no_checkpoint(const fs::path& directory, const std::vector<std::string>& n
     expected += fmt::format("model{0}, rank-00000{0} and so on, ", format->extension());
   std::string remedy = nested_files_hint(directory, formats);
   if (remedy.empty()) remedy = "Give one file as the path, or rename the files (a plan reads other names with `files`)";
-  return Error(Issue{ErrorCode::kMissing, directory.string(), "",
+  return Error(Issue{ErrorCode::kMissing, directory.string(), kNoTensor,
                      fmt::format("holds no checkpoint by name: expected {}or {}; found {}. {}", expected,
                                  format::safetensors::kIndexName, some_of(names, names.size()), remedy)});
 }
@@ -99,7 +99,7 @@ void check_gapless(const fs::path& directory, const Found& found) {
   const Index last = found.ranks.back();
   const auto count = static_cast<std::size_t>(last) + 1 - found.ranks.size();
   throw Error(
-      Issue{ErrorCode::kMissing, directory.string(), "",
+      Issue{ErrorCode::kMissing, directory.string(), kNoTensor,
             fmt::format("{} missing, though {} is there: rank numbers have no gaps",
                         some_of(missing, count) + (count == 1 ? " is" : " are"), files.expand({{"rank", last}}))});
 }
@@ -111,7 +111,7 @@ std::optional<std::vector<std::string>> axes_of_files(const SourceCheckpoint& so
   if (!axes) return std::nullopt;
   for (const format::FileCatalog& file : source.files())
     if (file.axes != axes) {
-      warnings.push_back({"W_AXES", source.root().string(), "", "the files do not agree on their mesh"});
+      warnings.push_back({"W_AXES", source.root().string(), kNoTensor, "the files do not agree on their mesh"});
       return std::nullopt;
     }
   Value::Array list;
@@ -127,7 +127,7 @@ std::optional<std::vector<std::string>> axes_of_files(const SourceCheckpoint& so
     found = "that is none";
   }
   warnings.push_back(
-      {"W_AXES", source.root().string(), "",
+      {"W_AXES", source.root().string(), kNoTensor,
        fmt::format("the files record a mesh {}, but there are {} ranks", found, source.catalog().ranks)});
   return std::nullopt;
 }
@@ -170,7 +170,7 @@ plan::Side side_by_names(const fs::path& directory, const Formats& formats) {
     throw no_checkpoint(directory, names, formats);
   }
   if (found.size() > 1)
-    throw Error(Issue{ErrorCode::kFormat, directory.string(), "",
+    throw Error(Issue{ErrorCode::kFormat, directory.string(), kNoTensor,
                       fmt::format("holds both {} and {}; give one file as the path, or keep one of them",
                                   found[0].first, found[1].first)});
   plan::Side side;

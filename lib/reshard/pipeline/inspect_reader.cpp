@@ -23,7 +23,8 @@ class InspectReader : DocumentReader {
 
   Inspection read() && {
     const Value root = document(read_text(path_, kReportBytes));
-    check_keys(root, "", "", {"schema", "version", "format", "ranks", "axes", "files", "bytes", "tensors", "warnings"});
+    check_keys(root, "", kNoTensor,
+               {"schema", "version", "format", "ranks", "axes", "files", "bytes", "tensors", "warnings"});
     out_.format = text(root, "format");
     out_.ranks = number(root, "ranks");
     read_side(root);
@@ -41,17 +42,17 @@ class InspectReader : DocumentReader {
   /// `axes` make the ranks, where they are known. Fields of `files` may be axes of views, of which a report is silent.
   void read_side(const Value& root) const {
     if (const Value& files = require(root, "files"); !files.is_null() && !files.is_string())
-      refuse_kind("", "files", files, "a string or null");
+      refuse_kind({}, "files", files, "a string or null");
     const Value& axes = require(root, "axes");
     if (axes.is_null()) return;
     const plan::Side side =
         plan::read_side(Value(Value::Object{{"axes", axes, axes.position}}), plan::Role::kSource, path_.string());
     if (side.mesh.size() != out_.ranks)
-      refuse("", fmt::format("'axes' make {} ranks, 'ranks' is {}", side.mesh.size(), out_.ranks));
+      refuse({}, fmt::format("'axes' make {} ranks, 'ranks' is {}", side.mesh.size(), out_.ranks));
   }
 
   void read_tensor(const Value& entry) {
-    check_keys(entry, "an entry of 'tensors'", "", {"name", "dtype", "stored", "global_shape"});
+    check_keys(entry, "an entry of 'tensors'", kNoTensor, {"name", "dtype", "stored", "global_shape"});
     InspectedTensor tensor;
     tensor.name = text(entry, "name");
     tensor.dtype = dtype(entry, tensor.name);

@@ -24,7 +24,7 @@ void check_interrupted(const volatile std::sig_atomic_t* interrupted, std::strin
   if (interrupted == nullptr || *interrupted == 0) return;
   const int signal = *interrupted;
   throw Error(static_cast<Exit>(128 + signal),
-              {Issue{ErrorCode::kInterrupted, "", "", fmt::format("ended by signal {}; {}", signal, kept)}});
+              {Issue{ErrorCode::kInterrupted, "", kNoTensor, fmt::format("ended by signal {}; {}", signal, kept)}});
 }
 
 void check_interrupted(const Job& job) {

@@ -24,12 +24,12 @@ class ManifestReader : DocumentReader {
 
   Manifest read(std::string_view json) && {
     const Value root = document(json);
-    check_keys(root, "", "",
+    check_keys(root, "", kNoTensor,
                {"schema", "version", "tool", "plan_digest", "format", "axes", "ranks", "views", "files", "placements",
                 "tensors", "file_list"});
     out_.tool = text(root, "tool");
     out_.plan_digest = text(root, "plan_digest");
-    digest_of(out_.plan_digest, "plan_digest", "");
+    digest_of(out_.plan_digest, "plan_digest", {});
     read_side(root);
     for (const Value& placement : list(root, "placements").array())
       out_.placements.push_back(plan::read_placement(placement, out_.side, out_.path.string()));
@@ -39,7 +39,7 @@ class ManifestReader : DocumentReader {
   }
 
  private:
-  std::uint64_t digest_of(const std::string& hex, std::string_view key, const std::string& tensor) const {
+  std::uint64_t digest_of(const std::string& hex, std::string_view key, std::optional<std::string_view> tensor) const {
     std::uint64_t out = 0;
     const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), out, 16);
     const bool lower = std::none_of(hex.begin(), hex.end(), [](char c) { return c >= 'A' && c <= 'F'; });
@@ -53,12 +53,12 @@ class ManifestReader : DocumentReader {
     for (const char* key : {"axes", "ranks", "views", "format", "files"}) {
       const Value& value = require(root, key);
       const bool may_be_null = std::string_view(key) == "ranks" || std::string_view(key) == "files";
-      if (value.is_null() && !may_be_null) refuse_kind("", key, value, "what a plan says there");
+      if (value.is_null() && !may_be_null) refuse_kind({}, key, value, "what a plan says there");
       if (!value.is_null()) side.push_back({key, value, value.position});
     }
     out_.side = plan::read_side(Value(std::move(side)), plan::Role::kSource, out_.path.string());
     if (!out_.side.files && (out_.side.mesh.size() != 1 || out_.side.format != "safetensors"))
-      refuse("", "'files' is null, as for a numbered set, which is safetensors of one rank");
+      refuse({}, "'files' is null, as for a numbered set, which is safetensors of one rank");
   }
 
   void read_tensor(const std::string& name, const Value& value) {
@@ -80,9 +80,9 @@ class ManifestReader : DocumentReader {
   void read_file(const std::string& name, const Value& value) {
     const fs::path file(name);
     if (name.empty() || file.is_absolute() || std::find(file.begin(), file.end(), fs::path("..")) != file.end())
-      refuse("", fmt::format("'{}' in 'file_list' is no file below the directory", escaped(name)));
-    check_keys(value, fmt::format("'{}' in 'file_list'", escaped(name)), "", {"bytes", "digest"});
-    out_.file_list[name] = {number(value, "bytes"), digest_of(text(value, "digest"), "digest", "")};
+      refuse({}, fmt::format("'{}' in 'file_list' is no file below the directory", escaped(name)));
+    check_keys(value, fmt::format("'{}' in 'file_list'", escaped(name)), kNoTensor, {"bytes", "digest"});
+    out_.file_list[name] = {number(value, "bytes"), digest_of(text(value, "digest"), "digest", {})};
   }
 
   Manifest out_;

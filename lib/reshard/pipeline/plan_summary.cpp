@@ -313,7 +313,7 @@ void check_matches(const plan::NamePattern& pattern, const planner::BoundPlan& b
     if (pattern.match(tensor.target_name)) return;
     names.push_back(tensor.target_name);
   }
-  throw Error(Issue{ErrorCode::kUsage, "--tensor", "", unmatched_message(pattern, names)});
+  throw Error(Issue{ErrorCode::kUsage, "--tensor", kNoTensor, unmatched_message(pattern, names)});
 }
 
 RoundHistory round_history(const TransportPlan& transport) {
@@ -333,7 +333,7 @@ PlanSummary summarize(const Prepared& prepared, const PrepareOptions& options, c
   const planner::BoundPlan& bound = prepared.bound;
   const Index ranks = prepared.plan.target.mesh.size();
   if (listing.rank && (*listing.rank < 0 || *listing.rank >= ranks))
-    throw Error(Issue{ErrorCode::kUsage, "", "",
+    throw Error(Issue{ErrorCode::kUsage, "", kNoTensor,
                       fmt::format("--rank {}: the target has ranks 0 to {}", *listing.rank, ranks - 1)});
   if (listing.tensor) check_matches(*listing.tensor, bound);
   const StoredTotals stored = stored_totals(prepared);

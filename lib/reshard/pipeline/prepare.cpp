@@ -169,7 +169,7 @@ std::optional<Warning> axes_notice(const SourceCheckpoint& source, const layout:
     if (!recorded) continue;
     std::erase_if(*recorded, is_idle);
     if (*recorded == planned) continue;
-    return Warning{"W_AXES", (source.root() / source.file_names()[f]).string(), "",
+    return Warning{"W_AXES", (source.root() / source.file_names()[f]).string(), kNoTensor,
                    fmt::format("records the axes [{}], the plan says [{}]; the plan's are taken",
                                fmt::join(*recorded, ", "), fmt::join(planned, ", ")),
                    true};
@@ -182,7 +182,7 @@ std::optional<Warning> axes_notice(const SourceCheckpoint& source, const layout:
     if (is_told[file] || !recorded || !source.files()[file].axes) continue;
     is_told[file] = true;
     if (*recorded == static_cast<std::int64_t>(rank)) continue;
-    return Warning{"W_AXES", (source.root() / source.file_names()[file]).string(), "",
+    return Warning{"W_AXES", (source.root() / source.file_names()[file]).string(), kNoTensor,
                    fmt::format("records that it is of rank {}, by the plan it is of rank {}; the plan's is taken",
                                *recorded, rank),
                    true};
@@ -212,7 +212,7 @@ void check_meshes(const plan::ParallelPlan& plan, const Manifest& manifest) {
   const auto check = [&](const std::string& what, const layout::Mesh& ours, const layout::Mesh& theirs) {
     if (!same_mesh(ours, theirs))
       issues.add(
-          {ErrorCode::kMeshWorld, plan.name, "",
+          {ErrorCode::kMeshWorld, plan.name, kNoTensor,
            fmt::format("{} {} {}, but {} says {}", what, what == "axes" ? "of the source are" : "of the source is",
                        mesh_text(ours), manifest.path.string(), mesh_text(theirs))});
   };
@@ -235,8 +235,8 @@ std::string plan_text(const fs::path& file) {
     return read_text(file, kPlanBytes);
   } catch (const Error& error) {
     if (error.issues().front().code == ErrorCode::kFormat && fs::is_regular_file(file))
-      throw Error(Exit::kPlan, {Issue{ErrorCode::kSyntax, file.string(), "", error.issues().front().message}});
-    throw Error(Exit::kUsage, {Issue{ErrorCode::kUsage, file.string(), "",
+      throw Error(Exit::kPlan, {Issue{ErrorCode::kSyntax, file.string(), kNoTensor, error.issues().front().message}});
+    throw Error(Exit::kUsage, {Issue{ErrorCode::kUsage, file.string(), kNoTensor,
                                      fmt::format("the plan file cannot be read: {}", error.issues().front().message)}});
   }
 }
@@ -251,8 +251,11 @@ LoadedPlan load_plan(const PrepareOptions& options) {
   const std::string name = options.plan_file.string();
   const plan::Notation notation = plan::notation_of(name);
   std::optional<fs::path> source = options.source;
-  if (!source) source = plan::read_source_path(text, notation, name, options.plan);
+  if (!source) source = plan::read_path(plan::Role::kSource, text, notation, name, options.plan);
+  std::optional<fs::path> target = options.target;
+  if (!target) target = plan::read_path(plan::Role::kTarget, text, notation, name, options.plan);
   if (options.output && source) check_output(*options.output, {*source});
+  if (options.output && target) check_output_beside(*options.output, *target);
   LoadedPlan out;
   if (source) out.manifest = find_manifest(*source);
   plan::PlanOptions plan_options = options.plan;
@@ -267,7 +270,7 @@ fs::path source_path(const plan::ParallelPlan& plan, const PrepareOptions& optio
   if (options.source) return *options.source;
   if (plan.source.path) return *plan.source.path;
   throw Error(
-      Issue{ErrorCode::kUsage, "", "",
+      Issue{ErrorCode::kUsage, "", kNoTensor,
             "no source: give --source DIR or `source: {path: DIR}` in the plan; reshard plan --check needs none"});
 }
 
@@ -284,7 +287,7 @@ BoundSource bind_source(LoadedPlan loaded, const PrepareOptions& options, const 
   const fs::path path = source_path(plan, options);
   const bool report = is_report(path);
   if (report && !options.allow_report)
-    throw Error(Issue{ErrorCode::kUsage, path.string(), "",
+    throw Error(Issue{ErrorCode::kUsage, path.string(), kNoTensor,
                       "is a JSON file, not a checkpoint; `reshard plan` alone takes a report of `reshard inspect`"});
   const Holdings holdings = [&](planner::Index rank, const planner::SourceCatalog& others) {
     // A manifest may cut otherwise than rules that say nothing of the source.
@@ -342,13 +345,13 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
     prepared->warnings.push_back(*notice);
   if (prepared->bound.tensors.empty())
     prepared->warnings.push_back(
-        {"W_EMPTY", prepared->plan.name, "",
+        {"W_EMPTY", prepared->plan.name, kNoTensor,
          fmt::format("no tensor reaches the target: {} of the source are left out", prepared->bound.dropped.size())});
   if (const std::string& files = prepared->target.files_template; !files.ends_with(target_format->extension()))
     for (const auto& other : formats.all())
       if (files.ends_with(other->extension()))
         prepared->warnings.push_back(
-            {"W_FORMAT", prepared->plan.name, "",
+            {"W_FORMAT", prepared->plan.name, kNoTensor,
              fmt::format(
                  "'files' of the target is '{}', but what is written is {}, as the {}; say `format: {}`, or name "
                  "the files *{}",
@@ -356,7 +359,7 @@ std::unique_ptr<Prepared> prepare(LoadedPlan loaded, const PrepareOptions& optio
                  target_format->extension())});
   if (target_format->name() == "hdf5")
     for (const auto& [key, value] : prepared->source.metadata())
-      prepared->warnings.push_back({"W_METADATA", prepared->source.root().string(), "",
+      prepared->warnings.push_back({"W_METADATA", prepared->source.root().string(), kNoTensor,
                                     fmt::format("HDF5 files hold no text metadata: '{}' is left out", escaped(key))});
   prepared->warnings.insert(prepared->warnings.end(), prepared->bound.warnings.begin(), prepared->bound.warnings.end());
   return prepared;

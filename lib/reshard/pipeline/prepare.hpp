@@ -28,7 +28,8 @@ namespace reshard::pipeline {
 struct PrepareOptions {
   fs::path plan_file;
   plan::PlanOptions plan;
-  std::optional<fs::path> source;  ///< wins over the plan's `path`
+  std::optional<fs::path> source;       ///< wins over the plan's `path`
+  std::optional<fs::path> target = {};  ///< the same; planning alone reads and writes nothing there
   Transport transport = Transport::kAuto;
   std::int64_t memory_bytes = std::int64_t{512} << 20;
   std::int64_t device_memory_bytes = std::int64_t{1} << 30;
@@ -36,7 +37,7 @@ struct PrepareOptions {
   bool allow_external = false;
   bool allow_report = false;  ///< the source may be a report of `inspect`
   int processes = 1;
-  std::optional<fs::path> output = {};  ///< where the report will go: over no input
+  std::optional<fs::path> output = {};  ///< where the report will go: over no input and no target
   /// Nothing: the file system of the source as this process sees it, one node.
   std::optional<Machine> machine = {};
   Log log = [](std::string_view) {};
@@ -49,8 +50,8 @@ struct LoadedPlan {
 };
 
 /// The plan file's text read and checked on its own; the source is only looked at for a manifest, whose mesh the rules
-/// may be about. Errors: kUsage (cannot be opened; `output` is an input, which is told before what else is wrong),
-/// those of read_plan (exit 3), those of read_manifest.
+/// may be about. Errors: kUsage (cannot be opened; `output` is an input or lies where the target will be, which is told
+/// before what else is wrong), those of read_plan (exit 3), those of read_manifest.
 LoadedPlan load_plan(const PrepareOptions& options);
 
 /// A plan that has met its source.

@@ -19,11 +19,11 @@ namespace {
 void check_same_survey(const TargetSurvey& survey, exchange::Communicator& communicator, const fs::path& directory) {
   std::string text = fmt::format("{} {}\n", survey.registers(), survey.scattered().size());
   for (const TargetProblem& problem : survey.problems())
-    text += fmt::format("{} {} {} {}\n", problem.file, problem.tensor, problem.expected, problem.found);
+    text += fmt::format("{} {} {} {}\n", problem.file, problem.tensor.value_or(""), problem.expected, problem.found);
   const bool same = exchange::same_everywhere(communicator, text);
   exchange::agreed(communicator, [&] {
     if (same) return;
-    throw Error(Issue{ErrorCode::kMissing, directory.string(), "",
+    throw Error(Issue{ErrorCode::kMissing, directory.string(), kNoTensor,
                       "the processes do not see the same files: is it on a file system that all nodes share?"});
   });
 }

@@ -69,7 +69,8 @@ class Recorder {
       add(ErrorCode::kFormat, entries.front()->first,
           fmt::format("is in the manifest, but no file has '{}'", escaped(stored)));
     if (more_ > 0)
-      issues_.add({ErrorCode::kFormat, manifest_.path.string(), "", fmt::format("{} more faults of this kind", more_)});
+      issues_.add(
+          {ErrorCode::kFormat, manifest_.path.string(), kNoTensor, fmt::format("{} more faults of this kind", more_)});
     issues_.throw_if_any(Exit::kCheckpoint);
     catalog_.recorded_layouts = layouts_.take();
   }

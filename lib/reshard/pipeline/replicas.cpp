@@ -54,7 +54,7 @@ std::int64_t check_replicas(const Job& job) {
     for (const auto& [pair, difference] : differences.first)
       if (issues.issues().size() < kIssues) issues.add(issue_of(job, tensors[pair], difference));
     if (differences.first.size() > kIssues)
-      issues.add({ErrorCode::kReplica, job.source.root().string(), "",
+      issues.add({ErrorCode::kReplica, job.source.root().string(), kNoTensor,
                   fmt::format("{} more tensors have copies that differ", differences.first.size() - kIssues)});
     issues.throw_if_any(Exit::kCheckpoint);
   });

@@ -31,10 +31,11 @@ namespace {
 using exchange::agreed;
 using exchange::Communicator;
 
-fs::path target_path(const plan::ParallelPlan& plan, const RunOptions& options) {
+fs::path target_path(const plan::ParallelPlan& plan, const PrepareOptions& options) {
   if (options.target) return *options.target;
   if (plan.target.path) return *plan.target.path;
-  throw Error(Issue{ErrorCode::kUsage, "", "", "no target: give --target DIR or `target: {path: DIR}` in the plan"});
+  throw Error(
+      Issue{ErrorCode::kUsage, "", kNoTensor, "no target: give --target DIR or `target: {path: DIR}` in the plan"});
 }
 
 /// All processes must have made the same plan of the same files.
@@ -42,12 +43,12 @@ fs::path target_path(const plan::ParallelPlan& plan, const RunOptions& options) 
 void check_same_plan(Communicator& communicator, const std::string& digest, const PrepareOptions& options) {
   if (!exchange::same_everywhere(communicator, digest))
     throw Error(
-        Issue{ErrorCode::kMissing, "", "",
+        Issue{ErrorCode::kMissing, "", kNoTensor,
               "the processes do not see the same plan and source: is the source on a file system that all nodes "
               "share?"});
   if (!exchange::same_everywhere(communicator, fmt::format("{} {} {}", name(options.transport), options.memory_bytes,
                                                            options.device_memory_bytes)))
-    throw Error(Issue{ErrorCode::kUsage, "", "",
+    throw Error(Issue{ErrorCode::kUsage, "", kNoTensor,
                       "the processes were started with different --transport, --memory or --device-memory"});
 }
 
@@ -61,7 +62,7 @@ std::optional<std::string> gpus_for(Transport transport, exchange::Gpus* gpus, C
   if (!refusal) return fmt::format("CUDA {}, NCCL {}", gpus->cuda_version(), gpus->nccl_version());
   if (!asked) return std::nullopt;
   throw exchange::AgreedError(
-      Error(Issue{ErrorCode::kDevice, "", "",
+      Error(Issue{ErrorCode::kDevice, "", kNoTensor,
                   fmt::format("--transport nccl: {}; --transport mpi does the same from host memory", *refusal)}));
 }
 
@@ -144,7 +145,7 @@ void check_trusted(const Trusted& trusted, const std::vector<std::size_t>& chang
   if (changed.empty()) return;
   const Extent& first = trusted[changed.front()];
   throw Error(Exit::kCheckpoint,
-              {Issue{ErrorCode::kDigest, (directory / prepared.target.files[first.file].name).string(), "",
+              {Issue{ErrorCode::kDigest, (directory / prepared.target.files[first.file].name).string(), kNoTensor,
                      fmt::format("bytes {} to {} were written from other source bytes than there are now: the source "
                                  "has changed since the run that is continued; --overwrite without --resume begins "
                                  "again",
@@ -263,10 +264,9 @@ RunResult run_noting_stage(const RunOptions& options, const Formats& formats, Co
   agreed(communicator, [&] {
     enter(Phase::kPrepare, options.hooks);
     loaded = load_plan(options.prepare);
-    const fs::path target = target_path(loaded->plan, options);
+    const fs::path target = target_path(loaded->plan, options.prepare);
     const fs::path source = source_path(loaded->plan, options.prepare);
     staging.emplace(source, target, options.staging);
-    if (options.prepare.output) staging->check_outside(*options.prepare.output);
   });
   PrepareOptions how = options.prepare;
   if (!how.machine) {

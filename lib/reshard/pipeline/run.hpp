@@ -17,8 +17,7 @@
 namespace reshard::pipeline {
 
 struct RunOptions {
-  PrepareOptions prepare;          ///< with `processes` of the communicator
-  std::optional<fs::path> target;  ///< wins over the plan's `path`
+  PrepareOptions prepare;  ///< with `processes` of the communicator
   StagingOptions staging;
   bool copy_side_files = false;
   bool check_replicas = false;

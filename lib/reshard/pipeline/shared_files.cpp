@@ -33,7 +33,7 @@ void check_shared_files(const planner::BoundPlan& bound, layout::TensorLayout pl
     const auto [first, added] = first_rank.try_emplace(file_of_rank[r], rank);
     if (added || are_replicas(bound, side, first->second, rank)) continue;
     throw Error(Exit::kPlan,
-                {Issue{ErrorCode::kSchema, side_name, "",
+                {Issue{ErrorCode::kSchema, side_name, kNoTensor,
                        fmt::format("'files' puts ranks {} and {} both into {}, but they are no replicas of each other; "
                                    "name every axis that cuts in it",
                                    first->second, rank, names[file_of_rank[r]])}});

@@ -52,7 +52,7 @@ void SourceCheckpoint::read_catalogs(const format::ReadOptions& options, int thr
       // What is ignored may be broken.
     }
     if (catalog) format::safetensors::check_unlisted_part(root_ / part, index, *catalog);
-    warnings_.push_back({"W_UNLISTED", (root_ / part).string(), "",
+    warnings_.push_back({"W_UNLISTED", (root_ / part).string(), kNoTensor,
                          fmt::format("is by its name a part of the set, but {} lists nothing in it: it is left out{}",
                                      format::safetensors::kIndexName,
                                      catalog ? fmt::format(", with {} tensors", catalog->tensors.size()) : "")});
@@ -110,7 +110,7 @@ void SourceCheckpoint::agree_on_metadata() {
   std::erase_if(metadata_, [&](const auto& entry) { return !travels(entry.first); });
   for (const std::string& key : differing)
     if (travels(key))
-      warnings_.push_back({"W_METADATA", root_.string(), "",
+      warnings_.push_back({"W_METADATA", root_.string(), kNoTensor,
                            fmt::format("the source files do not agree on the metadata '{}'; it is left out", key)});
 }
 
@@ -118,7 +118,7 @@ SourceCheckpoint SourceCheckpoint::open(const fs::path& path, const plan::Side& 
                                         bool allow_external, int threads, const Manifest* manifest,
                                         const Holdings& holdings) {
   if (const std::optional<std::string> digest = journal_plan_digest(path); digest && manifest == nullptr)
-    throw Error(Issue{ErrorCode::kFormat, path.string(), "",
+    throw Error(Issue{ErrorCode::kFormat, path.string(), kNoTensor,
                       fmt::format("is a target that a run with the plan digest {} has not finished; that run with "
                                   "--resume finishes it",
                                   *digest)});
@@ -141,7 +141,7 @@ SourceCheckpoint SourceCheckpoint::of_report(const fs::path& report, const plan:
   Inspection inspection = read_inspection(report);
   if (inspection.ranks != side.mesh.size())
     throw Error(Exit::kCheckpoint,
-                {Issue{ErrorCode::kMeshWorld, report.string(), "",
+                {Issue{ErrorCode::kMeshWorld, report.string(), kNoTensor,
                        fmt::format("tells of {} ranks, the source mesh has {}", inspection.ranks, side.mesh.size())}});
   SourceCheckpoint source;
   source.format_ = &formats.named(inspection.format);

@@ -26,7 +26,7 @@ constexpr std::size_t kNamesInMessages = 5;
 constexpr std::size_t kPeersRead = 64;
 
 Issue missing(const fs::path& where, std::string message) {
-  return {ErrorCode::kMissing, where.string(), "", std::move(message)};
+  return {ErrorCode::kMissing, where.string(), kNoTensor, std::move(message)};
 }
 
 /// All files below a directory, relative, as deep as `levels` names; sorted. Links are followed.
@@ -129,7 +129,7 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
     if (ranks != 1)
       throw Error(
           Exit::kCheckpoint,
-          {Issue{ErrorCode::kMeshWorld, path.string(), "",
+          {Issue{ErrorCode::kMeshWorld, path.string(), kNoTensor,
                  fmt::format("is one file, but the checkpoint's mesh has {} ranks; give the directory", ranks)}});
     root_ = path.has_parent_path() ? path.parent_path() : fs::path(".");
     const std::string name = path.filename().string();
@@ -140,7 +140,7 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
       for (const format::FileFormat* format : allowed)
         if (format_ == nullptr && format->recognises(path)) format_ = format;
       if (format_ == nullptr)
-        throw Error(Issue{ErrorCode::kFormat, path.string(), "",
+        throw Error(Issue{ErrorCode::kFormat, path.string(), kNoTensor,
                           fmt::format("is no file of a known format ({})",
                                       side.format ? *side.format : std::string("hdf5, safetensors"))});
       template_ = name;
@@ -180,7 +180,7 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
                                                ranks == 1 ? "" : "s", expected, some_of(listing), remedy)));
       }
       if (found.size() > 1)
-        throw Error(Issue{ErrorCode::kFormat, root_.string(), "",
+        throw Error(Issue{ErrorCode::kFormat, root_.string(), kNoTensor,
                           fmt::format("holds both {} and {}; say which with `format`, `files`, or one file as the path",
                                       found[0].found, found[1].found)});
       format_ = found.front().format;
@@ -253,7 +253,7 @@ void SourceCheckpoint::refuse_missing(const plan::Side& side, const format::Read
   }
   if (!beyond_.empty())
     issues.add(
-        {ErrorCode::kMeshWorld, root_.string(), "",
+        {ErrorCode::kMeshWorld, root_.string(), kNoTensor,
          fmt::format("holds {}, beyond the {} ranks of the checkpoint's mesh", some_of(beyond_), side.mesh.size())});
   issues.throw_if_any(Exit::kCheckpoint);
 }
@@ -262,7 +262,7 @@ void SourceCheckpoint::check_unchanged() const {
   IssueList issues;
   for (std::size_t f = 0; f < states_.size(); ++f)
     if (const fs::path path = root_ / names_[f]; state_of(path) != states_[f])
-      issues.add({ErrorCode::kDigest, path.string(), "",
+      issues.add({ErrorCode::kDigest, path.string(), kNoTensor,
                   "has changed while it was read, and what was read may be a mixture: nothing is published; run again "
                   "with --overwrite once nobody writes to the source"});
   issues.throw_if_any(Exit::kCheckpoint);
@@ -275,13 +275,13 @@ void SourceCheckpoint::check_file_list(const plan::Side& side, const Manifest& m
     if (listed == manifest.file_list.end()) {
       // A plan may name files otherwise, as after they were renamed.
       if (side.files == manifest.side.files)
-        issues.add({ErrorCode::kFormat, manifest.path.string(), "",
+        issues.add({ErrorCode::kFormat, manifest.path.string(), kNoTensor,
                     fmt::format("'file_list' lacks {}, which its mesh and 'files' call for", name)});
       continue;
     }
     const std::int64_t bytes = File::open_to_read(root_ / name).size();
     if (bytes != listed->second.bytes)
-      issues.add({ErrorCode::kDigest, (root_ / name).string(), "",
+      issues.add({ErrorCode::kDigest, (root_ / name).string(), kNoTensor,
                   fmt::format("has {} bytes, {} says {}: the file is not the one that was written", bytes,
                               manifest.path.filename().string(), listed->second.bytes)});
   }

@@ -21,7 +21,25 @@ namespace reshard::pipeline {
 namespace {
 
 [[noreturn]] void refuse(ErrorCode code, const fs::path& path, std::string message) {
-  throw Error(Issue{code, path.string(), "", std::move(message)});
+  throw Error(Issue{code, path.string(), kNoTensor, std::move(message)});
+}
+
+constexpr const char* kPartial = ".partial";
+constexpr const char* kOld = ".old";
+
+/// TARGET.partial, TARGET.old
+fs::path beside(fs::path target, const char* ending) {
+  target += ending;
+  return target;
+}
+
+/// Refuses a file that is, or lies in, one of the directories that a run replaces; `other`: what to choose anew.
+void refuse_inside(const fs::path& file, const std::vector<fs::path>& ours, std::string_view other) {
+  const fs::path place = place_of(file);
+  for (const fs::path& directory : ours)
+    if (is_inside(place, directory))
+      refuse(ErrorCode::kUsage, file,
+             fmt::format("lies in {}, which a run replaces; choose another {}", directory.string(), other));
 }
 
 constexpr std::string_view kDiscard = "--overwrite without --resume discards it";
@@ -67,7 +85,7 @@ void remove_old(const fs::path& directory) {
   try {
     remove_finished(directory);
   } catch (const Error& error) {
-    throw Error(Issue{ErrorCode::kIo, directory.string(), "",
+    throw Error(Issue{ErrorCode::kIo, directory.string(), kNoTensor,
                       fmt::format("the new target is in place and complete, but the old one cannot be removed from "
                                   "here: {}",
                                   error.issues().front().message)});
@@ -160,8 +178,7 @@ Staging::Staging(const fs::path& source, const fs::path& target, StagingOptions 
     refuse(ErrorCode::kUsage, target, "is a link to nothing");
   target_ = resolved(target);
   if (!target_.has_relative_path()) refuse(ErrorCode::kUsage, target_, "the target has no folder above it");
-  directory_ = target_;
-  directory_ += ".partial";
+  directory_ = beside(target_, kPartial);
   if (!fs::is_directory(status_of(target_.parent_path())))
     refuse(ErrorCode::kUsage, target_.parent_path(), "the folder above the target does not exist");
   const fs::path from = resolved(source);
@@ -336,8 +353,7 @@ void Staging::replace_old() {
   }
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) io_error(target_, "exchange with the new target", errno);
   // This file system cannot exchange: for an instant the old target is at TARGET.old.
-  fs::path old = target_;
-  old += ".old";
+  const fs::path old = beside(target_, kOld);
   if (fs::exists(own_status_of(old)))
     refuse(ErrorCode::kExists, old,
            "is in the way of replacing the target; move it away and run again with --resume --overwrite");
@@ -348,11 +364,7 @@ void Staging::replace_old() {
 }
 
 void Staging::check_outside(const fs::path& file) const {
-  const fs::path place = place_of(file);
-  for (const fs::path& ours : {target_, directory_})
-    if (is_inside(place, ours))
-      refuse(ErrorCode::kUsage, file,
-             fmt::format("lies in {}, which a run replaces; choose another target", ours.string()));
+  refuse_inside(file, {target_, directory_}, "target");
 }
 
 void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
@@ -364,6 +376,11 @@ void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
       refuse(ErrorCode::kUsage, output,
              place == read ? std::string("is an input of this command, which is only read")
                            : fmt::format("lies in the checkpoint {}, which is only read", input.string()));
+}
+
+void check_output_beside(const fs::path& output, const fs::path& target) {
+  const fs::path place = resolved(target);
+  refuse_inside(output, {place, beside(place, kPartial), beside(place, kOld)}, "place for the report");
 }
 
 void write_manifest(const fs::path& directory, std::string_view text) {

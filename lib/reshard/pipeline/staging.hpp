@@ -67,7 +67,7 @@ class Staging {
   const fs::path& directory() const { return directory_; }
   const fs::path& target() const { return target_; }
 
-  /// Errors: kUsage where a file, links followed, lies in the target or the staging directory: it would go with them.
+  /// Errors: kUsage where an input, links followed, lies in the target or the staging directory: it would go with them.
   void check_outside(const fs::path& file) const;
 
  private:
@@ -103,6 +103,10 @@ class Staging {
 /// Whether a report may be put there: errors kUsage where the folder above it does not exist, or where it is or lies in
 /// one of the inputs (the plan, checkpoints), links followed.
 void check_output(const fs::path& output, const std::vector<fs::path>& inputs);
+
+/// The same for a command that knows a target: errors kUsage where the report would be, or lie in, one of the
+/// directories that a run makes and replaces, TARGET, TARGET.partial and TARGET.old.
+void check_output_beside(const fs::path& output, const fs::path& target);
 
 /// Puts the manifest into the staging directory, flushed, in one step: it is there whole or not at all.
 void write_manifest(const fs::path& directory, std::string_view text);

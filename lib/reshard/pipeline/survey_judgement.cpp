@@ -21,7 +21,7 @@ class Judgement {
       is_right_.push_back(file.is_whole && digest == file.expected.digest);
       if (file.is_whole && !is_right_.back())
         problems_.push_back(
-            {ErrorCode::kDigest, file.name, "", crc64::to_hex(file.expected.digest), crc64::to_hex(digest)});
+            {ErrorCode::kDigest, file.name, kNoTensor, crc64::to_hex(file.expected.digest), crc64::to_hex(digest)});
     }
     std::vector<std::vector<const TargetSurvey::Shard*>> by_tensor(survey.tensors().size());
     for (const TargetSurvey::Shard& shard : survey.shards()) by_tensor[shard.tensor].push_back(&shard);

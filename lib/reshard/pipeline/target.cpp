@@ -20,7 +20,7 @@ namespace {
 using planner::Index;
 
 [[noreturn]] void refuse(std::string message) {
-  throw Error(Exit::kPlan, {Issue{ErrorCode::kSchema, "target", "", std::move(message)}});
+  throw Error(Exit::kPlan, {Issue{ErrorCode::kSchema, "target", kNoTensor, std::move(message)}});
 }
 
 /// The layouts a rank stores something of, each followed by the stored shape: equal for ranks whose files are laid out

@@ -1,6 +1,7 @@
 #pragma once
 // What is wrong with a finished target.
 
+#include <optional>
 #include <string>
 
 #include "reshard/base/error.hpp"
@@ -8,11 +9,11 @@
 namespace reshard::pipeline {
 
 /// Something that is not as the manifest says. `file`: relative to the target; empty where a tensor of several files is
-/// wrong and their own digests do not tell which. `tensor`: empty where the file itself is meant.
+/// wrong and their own digests do not tell which. `tensor`: nothing where the file itself is meant.
 struct TargetProblem {
   ErrorCode code = ErrorCode::kInternal;
   std::string file;
-  std::string tensor;
+  std::optional<std::string> tensor;
   std::string expected;
   std::string found;
 

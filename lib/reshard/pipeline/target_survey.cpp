@@ -41,11 +41,12 @@ TargetSurvey::TargetSurvey(const Manifest& manifest, const fs::path& directory, 
   read_headers();
 }
 
-void TargetSurvey::add(ErrorCode code, const File& file, std::string tensor, std::string expected, std::string found) {
+void TargetSurvey::add(ErrorCode code, const File& file, std::optional<std::string> tensor, std::string expected,
+                       std::string found) {
   problems_.push_back({code, file.name, std::move(tensor), std::move(expected), std::move(found)});
 }
 
-void TargetSurvey::refuse(const std::string& tensor, std::string message) const {
+void TargetSurvey::refuse(const std::optional<std::string>& tensor, std::string message) const {
   throw Error(Issue{ErrorCode::kFormat, manifest_.path.string(), tensor, std::move(message)});
 }
 
@@ -89,16 +90,16 @@ void TargetSurvey::list_files() {
     for (Index rank = 0; rank < manifest_.side.mesh.size(); ++rank) {
       const auto [known, added] = ranks.try_emplace(names.of(rank), rank);
       if (!added && !are_replicas(known->second, rank))
-        refuse("", fmt::format("puts ranks {} and {} into {}, but they do not store the same", known->second, rank,
+        refuse({}, fmt::format("puts ranks {} and {} into {}, but they do not store the same", known->second, rank,
                                known->first));
       if (!manifest_.file_list.contains(known->first))
-        refuse("", fmt::format("has no '{}' in 'file_list', the file of rank {}", known->first, rank));
+        refuse({}, fmt::format("has no '{}' in 'file_list', the file of rank {}", known->first, rank));
     }
   } else {
     for (const auto& [name, entry] : manifest_.file_list)
       if (name.ends_with(format_.extension())) ranks.try_emplace(name, 0);
     if (!manifest_.file_list.contains(std::string(format::safetensors::kIndexName)))
-      refuse("", fmt::format("has no '{}' in 'file_list', though it speaks of a numbered set",
+      refuse({}, fmt::format("has no '{}' in 'file_list', though it speaks of a numbered set",
                              format::safetensors::kIndexName));
   }
   for (const auto& [name, entry] : manifest_.file_list) {
@@ -111,11 +112,11 @@ void TargetSurvey::look_at(File& file) {
   try {
     const std::int64_t bytes = reshard::File::open_to_read(path(file)).size();
     file.is_whole = bytes == file.expected.bytes;
-    if (!file.is_whole) add(ErrorCode::kDigest, file, "", bytes_text(file.expected.bytes), bytes_text(bytes));
+    if (!file.is_whole) add(ErrorCode::kDigest, file, kNoTensor, bytes_text(file.expected.bytes), bytes_text(bytes));
   } catch (const Error& error) {
     if (error.exit() != Exit::kCheckpoint) throw;
     const Issue& issue = error.issues().front();
-    add(issue.code, file, "", bytes_text(file.expected.bytes),
+    add(issue.code, file, kNoTensor, bytes_text(file.expected.bytes),
         issue.code == ErrorCode::kMissing ? "no file" : issue.message);
   }
 }
@@ -232,7 +233,7 @@ void TargetSurvey::check_index() {
     index = format::safetensors::read_index(path(*file));
   } catch (const Error& error) {
     if (error.exit() != Exit::kCheckpoint) throw;
-    add(error.issues().front().code, *file, "", "an index", error.issues().front().message);
+    add(error.issues().front().code, *file, kNoTensor, "an index", error.issues().front().message);
     return;
   }
   // Of what the files of the one rank hold: with padding.
@@ -241,7 +242,7 @@ void TargetSurvey::check_index() {
     bytes = checked_add(bytes, checked_mul(checked_product(layouts_[tensor.layout].layout->stored_shape(0)),
                                            size_bytes(tensor.entry->dtype)));
   if (index.total_size != bytes)
-    add(ErrorCode::kDifferent, *file, "", fmt::format("a total_size of {}", bytes),
+    add(ErrorCode::kDifferent, *file, kNoTensor, fmt::format("a total_size of {}", bytes),
         index.total_size ? fmt::format("{}", *index.total_size) : "none");
   for (const Shard& shard : shards_) {
     const auto mapped = index.weight_map.find(shard.stored->name);

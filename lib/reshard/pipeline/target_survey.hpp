@@ -76,8 +76,9 @@ class TargetSurvey {
   format::ReadOptions read_options() const { return {allow_external_, directory_}; }
 
  private:
-  void add(ErrorCode code, const File& file, std::string tensor, std::string expected, std::string found);
-  [[noreturn]] void refuse(const std::string& tensor, std::string message) const;
+  void add(ErrorCode code, const File& file, std::optional<std::string> tensor, std::string expected,
+           std::string found);
+  [[noreturn]] void refuse(const std::optional<std::string>& tensor, std::string message) const;
   void lay_out();
   bool are_replicas(Index a, Index b) const;
   void list_files();

@@ -13,7 +13,7 @@ namespace reshard::pipeline {
 namespace {
 
 [[noreturn]] void refuse_memory(std::int64_t needed_bytes, std::int64_t memory_bytes) {
-  throw Error(Issue{ErrorCode::kMemory, "", "",
+  throw Error(Issue{ErrorCode::kMemory, "", kNoTensor,
                     fmt::format("--memory {} is too small to make progress: at least {} bytes are needed", memory_bytes,
                                 needed_bytes)});
 }

@@ -15,12 +15,12 @@ namespace {
 Manifest manifest_in(const fs::path& directory) {
   const fs::file_status status = status_of(directory);
   if (!fs::exists(status))
-    throw Error(Issue{ErrorCode::kMissing, directory.string(), "", "there is no such directory"});
+    throw Error(Issue{ErrorCode::kMissing, directory.string(), kNoTensor, "there is no such directory"});
   if (!fs::is_directory(status))
-    throw Error(Issue{ErrorCode::kFormat, directory.string(), "", "is no directory: a finished target is one"});
+    throw Error(Issue{ErrorCode::kFormat, directory.string(), kNoTensor, "is no directory: a finished target is one"});
   std::optional<Manifest> manifest = find_manifest(directory);
   if (!manifest)
-    throw Error(Issue{ErrorCode::kMissing, directory.string(), "",
+    throw Error(Issue{ErrorCode::kMissing, directory.string(), kNoTensor,
                       fmt::format("has no {}: it is no finished target", kManifestName)});
   return std::move(*manifest);
 }
@@ -34,7 +34,8 @@ Verification verify(const VerifyOptions& options, const Formats& formats, exchan
   exchange::agreed(communicator, [&] {
     manifest = manifest_in(options.directory);
     for (const std::string& name : unlisted_files(manifest->file_list, options.directory))
-      out.problems.push_back({ErrorCode::kDifferent, name, "", "no file", "a file that the manifest does not list"});
+      out.problems.push_back(
+          {ErrorCode::kDifferent, name, kNoTensor, "no file", "a file that the manifest does not list"});
   });
   out.files = std::ssize(manifest->file_list);
   out.tensors = std::ssize(manifest->tensors);

@@ -66,7 +66,8 @@ class TextCheck {
 
  private:
   [[noreturn]] void refuse(std::string message) const {
-    throw Error(Issue{ErrorCode::kSyntax, fmt::format("{}:{}:{}", name_, line_, column_), "", std::move(message)});
+    throw Error(
+        Issue{ErrorCode::kSyntax, fmt::format("{}:{}:{}", name_, line_, column_), kNoTensor, std::move(message)});
   }
 
   std::string_view text_;
@@ -89,7 +90,7 @@ Value read_document(std::string_view text, Notation notation, std::string_view n
   Value value = notation == Notation::kJson ? parse_json(text, name, JsonLimits{kMaxDepth})
                                             : parse_yaml(text, name, YamlLimits{kMaxDepth});
   if (notation == Notation::kYaml && value.is_null())
-    throw Error(Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", name), "", "the plan is empty"});
+    throw Error(Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", name), kNoTensor, "the plan is empty"});
   return value;
 }
 

@@ -36,7 +36,7 @@ class Evaluation {
 
  private:
   [[noreturn]] void fault(std::string_view message) const {
-    throw Error(Issue{ErrorCode::kSchema, "", "", fmt::format("${{{}}}: {}", text_, message)});
+    throw Error(Issue{ErrorCode::kSchema, "", kNoTensor, fmt::format("${{{}}}: {}", text_, message)});
   }
 
   std::int64_t sum() {
@@ -135,7 +135,7 @@ std::int64_t evaluate(std::string_view text, const Variables& variables) {
   } catch (const Error& error) {
     const Issue& issue = error.issues().front();
     if (issue.code != ErrorCode::kOverflow) throw;
-    throw Error(Issue{ErrorCode::kSchema, "", "", fmt::format("${{{}}}: {}", text, issue.message)});
+    throw Error(Issue{ErrorCode::kSchema, "", kNoTensor, fmt::format("${{{}}}: {}", text, issue.message)});
   }
 }
 

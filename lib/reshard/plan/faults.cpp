@@ -91,12 +91,12 @@ void Faults::add(ErrorCode code, Position position, std::string_view path, std::
     return;
   }
   if (!seen_.emplace(code, where, text).second) return;
-  entries_.push_back({position, Issue{code, std::move(where), "", std::move(text)}});
+  entries_.push_back({position, Issue{code, std::move(where), kNoTensor, std::move(text)}});
 }
 
 void Faults::add_option(ErrorCode code, std::string_view where, std::string message) {
   ++reports_;
-  entries_.push_back({Position{}, Issue{code, std::string(where), "", std::move(message)}});
+  entries_.push_back({Position{}, Issue{code, std::string(where), kNoTensor, std::move(message)}});
 }
 
 void Faults::throw_if_any() const {

@@ -18,7 +18,7 @@ constexpr std::size_t kMostComponentBytes = 255;  // of every common file system
 constexpr std::string_view kExample = "write {rank}, {rank:05} or an axis, as in 'rank-{rank:05}.h5'";
 
 [[noreturn]] void refuse(std::string_view text, std::string_view message) {
-  throw Error(Issue{ErrorCode::kSchema, "", "", fmt::format("template '{}': {}", text, message)});
+  throw Error(Issue{ErrorCode::kSchema, "", kNoTensor, fmt::format("template '{}': {}", text, message)});
 }
 
 /// The template is a path below the directory, whatever its fields are: digits make no component `..` nor empty.

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxCaptures = 64;
 constexpr std::string_view kRegexPrefix = "re:";
 
 [[noreturn]] void refuse(std::string message) {
-  throw Error(Issue{ErrorCode::kPattern, "", "", std::move(message)});
+  throw Error(Issue{ErrorCode::kPattern, "", kNoTensor, std::move(message)});
 }
 
 /// A wildcard pattern as a regular expression: "a.*.{b,c*}" is "a\.([^./]+)\.(b|c([^./]+))".

@@ -111,14 +111,14 @@ ParallelPlan read_plan(std::string_view text, Notation notation, std::string_vie
   return plan;
 }
 
-std::optional<std::string> read_source_path(std::string_view text, Notation notation, std::string_view name,
-                                            const PlanOptions& options) {
+std::optional<std::string> read_path(Role side, std::string_view text, Notation notation, std::string_view name,
+                                     const PlanOptions& options) {
   try {
     const Value written = read_text(text, notation, name);
     Faults faults(name);
     const Value root = substitute(written, read_variables(written, options.variables, faults), faults);
-    const Value* const source = root.find("source");
-    const Value* const path = source == nullptr ? nullptr : source->find("path");
+    const Value* const written_side = root.find(side == Role::kSource ? "source" : "target");
+    const Value* const path = written_side == nullptr ? nullptr : written_side->find("path");
     if (path != nullptr && path->is_string()) return path->string();
   } catch (const Error&) {
     // read_plan finds the same fault, and reports it.

@@ -44,9 +44,9 @@ struct PlanOptions {
 ParallelPlan read_plan(std::string_view text, Notation notation, std::string_view name,
                        const PlanOptions& options = {});
 
-/// The `path` of the plan's source, which tells whether there is a manifest to read the plan with. Nothing where there
-/// is none, or where the plan is so wrong that read_plan will say why.
-std::optional<std::string> read_source_path(std::string_view text, Notation notation, std::string_view name,
-                                            const PlanOptions& options = {});
+/// The `path` of one side: the source's tells whether there is a manifest to read the plan with, both where no report
+/// may go. Nothing where there is none, or where the plan is so wrong that read_plan will say why.
+std::optional<std::string> read_path(Role side, std::string_view text, Notation notation, std::string_view name,
+                                     const PlanOptions& options = {});
 
 }  // namespace reshard::plan

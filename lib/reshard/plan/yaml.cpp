@@ -35,7 +35,7 @@ class Place {
  public:
   explicit Place(std::string_view source) : source_(source) {}
   [[noreturn]] void refuse(Position at, std::string message, ErrorCode code = ErrorCode::kSyntax) const {
-    throw Error(Issue{code, fmt::format("{}:{}:{}", source_, at.line, at.column), "", std::move(message)});
+    throw Error(Issue{code, fmt::format("{}:{}:{}", source_, at.line, at.column), kNoTensor, std::move(message)});
   }
 
  private:

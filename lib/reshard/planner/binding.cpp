@@ -24,7 +24,7 @@ void check_world(const plan::ParallelPlan& plan, const SourceCatalog& catalog) {
     axes += fmt::format("{}{}={}", axes.empty() ? "" : ", ", axis.name, axis.size);
   throw Error(
       Exit::kCheckpoint,
-      {Issue{ErrorCode::kMeshWorld, plan.name, "",
+      {Issue{ErrorCode::kMeshWorld, plan.name, kNoTensor,
              fmt::format("the source has {} ranks, the plan's source axes [{}] make {}", catalog.ranks, axes, ranks)}});
 }
 

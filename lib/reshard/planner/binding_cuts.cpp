@@ -54,7 +54,7 @@ std::vector<DimCut> cuts_by_position(const std::vector<plan::DimRule>& shard, st
   for (const plan::DimRule& rule : shard) {
     const std::optional<Index> dim = parsed(rule.dim);
     if (!dim || *dim < -count || *dim >= count) {
-      issues.push_back({ErrorCode::kDimRange, "", "",
+      issues.push_back({ErrorCode::kDimRange, "", kNoTensor,
                         count == 0 ? fmt::format("dim {} of a scalar, which has no dims to cut", rule.dim)
                                    : fmt::format("dim {} of a tensor with {} dims, expected {} to {}", rule.dim, count,
                                                  -count, count - 1)});
@@ -66,7 +66,7 @@ std::vector<DimCut> cuts_by_position(const std::vector<plan::DimRule>& shard, st
       continue;
     }
     if (taken[position]) {
-      issues.push_back({ErrorCode::kDimDup, "", "",
+      issues.push_back({ErrorCode::kDimDup, "", kNoTensor,
                         fmt::format("keys {} and {} are the same dim of a tensor with {} dims", taken[position]->dim,
                                     rule.dim, count)});
       continue;
@@ -93,7 +93,7 @@ const std::vector<Index>& PackedNumbers::read(const std::string& name) {
   const auto known = known_.find(name);
   if (known != known_.end()) return known->second;
   const auto refuse = [&](ErrorCode code, const std::string& message) -> Error {
-    return Error(Issue{code, "", "", fmt::format("cu_seqlens tensor '{}' {}", name, message)});
+    return Error(Issue{code, "", kNoTensor, fmt::format("cu_seqlens tensor '{}' {}", name, message)});
   };
   const auto& tensors = catalog_->tensors;
   const auto found =

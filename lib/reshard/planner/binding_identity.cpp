@@ -222,7 +222,7 @@ std::string replace_capture(const plan::NamePattern& pattern, const std::string&
   // A pattern may match local numbers only (`re:` with a range of digits); one occurrence leaves no choice.
   if (candidates.size() == 1) return candidates.front();
   throw Error(
-      Issue{ErrorCode::kOwner, "", "",
+      Issue{ErrorCode::kOwner, "", kNoTensor,
             fmt::format("cannot tell where ${} = '{}' stands in '{}' once it is {}: '{}' must match the name with "
                         "global numbers too",
                         capture, old, text, number, pattern.text())});

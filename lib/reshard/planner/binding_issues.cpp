@@ -9,8 +9,8 @@
 
 namespace reshard::planner {
 
-void FoldedIssues::add(std::size_t rule, ErrorCode code, const std::string& tensor, const std::string& message,
-                       const std::string& cause) {
+void FoldedIssues::add(std::size_t rule, ErrorCode code, const std::optional<std::string>& tensor,
+                       const std::string& message, const std::string& cause) {
   Entry& entry = entries_[{rule, code, cause}];
   ++entry.count;
   if (entry.count > 1 && entry.tensor <= tensor) return;

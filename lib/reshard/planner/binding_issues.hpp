@@ -19,9 +19,9 @@ class FoldedIssues {
 
   /// Issues of one rule, code and cause are one line, that of the first tensor by name. `cause` stands for the message
   /// where messages differ from tensor to tensor.
-  void add(std::size_t rule, ErrorCode code, const std::string& tensor, const std::string& message,
+  void add(std::size_t rule, ErrorCode code, const std::optional<std::string>& tensor, const std::string& message,
            const std::string& cause);
-  void add(std::size_t rule, ErrorCode code, const std::string& tensor, const std::string& message) {
+  void add(std::size_t rule, ErrorCode code, const std::optional<std::string>& tensor, const std::string& message) {
     add(rule, code, tensor, message, message);
   }
 
@@ -34,7 +34,7 @@ class FoldedIssues {
 
  private:
   struct Entry {
-    std::string tensor;
+    std::optional<std::string> tensor;
     std::string message;
     std::size_t count = 0;
   };

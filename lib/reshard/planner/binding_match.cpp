@@ -144,7 +144,7 @@ void add_unmatched(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
                tensor.name);
   }
   if (lines.size() > kMaxUnmatchedLines)
-    issues.add(kNoRule, ErrorCode::kTensorUnmatched, "",
+    issues.add(kNoRule, ErrorCode::kTensorUnmatched, kNoTensor,
                fmt::format("{} more kinds of names have no rule; {} tensors in all", lines.size() - kMaxUnmatchedLines,
                            unmatched.size()));
 }
@@ -178,7 +178,7 @@ void check_matches(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
   for (const plan::Rule& rule : plan.rules) {
     if (used[rule.number] || rule.optional) continue;
     if (samples.empty()) samples = sample_names(catalog, matches);
-    issues.add(rule.number, ErrorCode::kRuleUnused, "", unused_message(rule, catalog, matches, samples));
+    issues.add(rule.number, ErrorCode::kRuleUnused, kNoTensor, unused_message(rule, catalog, matches, samples));
   }
   if (plan.unmatched == plan::Unmatched::kError) add_unmatched(plan, catalog, matches, issues);
 }

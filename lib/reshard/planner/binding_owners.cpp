@@ -15,7 +15,7 @@ Index captured_number(const plan::OwnerRule& owner, const std::vector<std::strin
   Index number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || text[0] == '-' || error != std::errc() || end != text.data() + text.size())
-    throw Error(Issue{ErrorCode::kOwner, "", "",
+    throw Error(Issue{ErrorCode::kOwner, "", kNoTensor,
                       fmt::format("${} is '{}', owner of axis '{}' needs a number", *owner.capture, text, owner.axis)});
   return number;
 }

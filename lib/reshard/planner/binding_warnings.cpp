@@ -26,7 +26,8 @@ void add(const plan::ParallelPlan& plan, std::string_view code, Causes causes, s
     }
     // One tensor is named in its own field, several are listed in the message.
     const bool one = by_text.size() == 1 && by_text.begin()->second.size() == 1;
-    out.push_back({std::string(code), rule_place(plan, rule), one ? by_text.begin()->second.front() : "",
+    out.push_back({std::string(code), rule_place(plan, rule),
+                   one ? std::optional(by_text.begin()->second.front()) : std::nullopt,
                    one ? by_text.begin()->first : std::move(message)});
   }
 }
@@ -38,7 +39,7 @@ void add_idle_axes(const plan::ParallelPlan& plan, const plan::Side& side, std::
     for (const layout::Axis& axis : mesh.axes()) {
       if (axis.size == 1 || used.contains(axis.name) || !told.insert(axis.name).second) continue;
       const bool makes_copies = axis.name == "cp" || axis.name == "dp";
-      out.push_back({"W_AXIS_IDLE", plan.name, "",
+      out.push_back({"W_AXIS_IDLE", plan.name, kNoTensor,
                      fmt::format("{} axis '{}' of size {} {}", side_name, axis.name, axis.size,
                                  makes_copies ? "cuts nothing: it makes copies"
                                               : "cuts nothing: every tensor is stored once per coordinate"),

@@ -94,7 +94,7 @@ Cover cover(const Shape& shape, std::span<const Box> boxes) {
     for (std::size_t d = 0; d < shape.size(); ++d) {
       if (box[d].begin < 0 || box[d].end > shape[d] || box[d].begin > box[d].end)
         throw Error(Issue{
-            ErrorCode::kCoverage, "", "",
+            ErrorCode::kCoverage, "", kNoTensor,
             fmt::format("a box holds {}:{} of dim {}, which has length {}", box[d].begin, box[d].end, d, shape[d])});
       intervals.push_back(box[d]);
     }

@@ -113,8 +113,8 @@ class PieceFinder {
         const HeldRange& range = ranges_[d][chosen_[d]];
         box += fmt::format("{}{}:{}", d == 0 ? "" : ", ", range.global, range.global + range.length);
       }
-      throw Error(
-          Issue{ErrorCode::kCoverage, "", "", fmt::format("no source rank that is there holds elements [{}]", box)});
+      throw Error(Issue{ErrorCode::kCoverage, "", kNoTensor,
+                        fmt::format("no source rank that is there holds elements [{}]", box)});
     }
     const auto [entry, added] = set_numbers_.try_emplace(found, out_.holder_sets.size());
     if (added) out_.holder_sets.push_back(std::move(found));

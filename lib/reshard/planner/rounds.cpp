@@ -172,7 +172,7 @@ void Rounds::refuse_bound() {
     const std::int64_t needed = of_round * bound_.in_flight;
     if (needed > given)
       issues.add(
-          {ErrorCode::kMemory, "", "",
+          {ErrorCode::kMemory, "", kNoTensor,
            fmt::format("{} {} is too small to make progress: at least {} bytes are needed", option, given, needed)});
   };
   check("--memory", bound_.host_bytes, least.host_bytes);

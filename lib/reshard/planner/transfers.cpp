@@ -230,7 +230,7 @@ void prove_coverage(const TensorLayout& source, const TensorLayout& target, std:
     for (std::size_t d = 0; d < dims; ++d)
       element.push_back(target_runs[d][static_cast<std::size_t>(parts[d])].global_of_dense(first[d]));
     throw Error(
-        Issue{ErrorCode::kCoverage, "", "",
+        Issue{ErrorCode::kCoverage, "", kNoTensor,
               fmt::format("of the {} elements of target rank {}, {} have no source and {} would be written twice; the "
                           "first is [{}]",
                           checked_product(true_shape), rank, found.missing, found.twice, fmt::join(element, ", "))});

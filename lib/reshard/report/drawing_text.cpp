@@ -177,12 +177,12 @@ std::string transfers_text(const std::vector<planner::Transfer>& transfers, std:
 std::string drawing_text(const pipeline::PlanSummary& summary, const TensorGroup& group) {
   const pipeline::TensorSummary& tensor = summary.tensors[group.names.members.front()];
   const pipeline::LayoutSummary& layout = summary.layouts[tensor.layout];
-  std::string out = "\n" + escaped(tensor.name) + "\n";
+  std::string out = "\n" + name_text(tensor.name) + "\n";
   out += paragraph(fmt::format("{} {}, {}", dtypes_text(tensor), shape_text(layout.shape), cuts_text(layout.cuts)));
   if (group.names.members.size() > 1)
     out += paragraph(fmt::format("the first of {}: {}",
                                  count_text(static_cast<std::int64_t>(group.names.members.size()), "tensor"),
-                                 escaped(group.names.pattern)));
+                                 name_text(group.names.pattern)));
   const DrawnDims dims = drawn_dims(layout);
   if (dims.rows)
     out += paragraph(fmt::format("dim {} down, dim {} across; in the boxes, ranks", *dims.rows, *dims.columns));

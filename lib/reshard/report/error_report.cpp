@@ -15,8 +15,10 @@ std::string error_json(const Error& error) {
   JsonDocument document("reshard.error");
   document.begin_list("errors");
   for (const Issue& issue : error.issues()) {
-    const Json json = {
-        {"code", code_name(issue.code)}, {"where", issue.where}, {"tensor", issue.tensor}, {"message", issue.message}};
+    const Json json = {{"code", code_name(issue.code)},
+                       {"where", issue.where},
+                       {"tensor", issue.tensor.value_or("")},
+                       {"message", issue.message}};
     document.element(json.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   document.end_list();

@@ -52,8 +52,10 @@ void add_header(JsonDocument& document, const pipeline::PlanHeader& plan,
 void add_warnings(JsonDocument& document, const std::vector<Warning>& warnings) {
   document.begin_list("warnings");
   for (const Warning& warning : warnings) {
-    Json json = {
-        {"code", warning.code}, {"where", warning.where}, {"tensor", warning.tensor}, {"message", warning.message}};
+    Json json = {{"code", warning.code},
+                 {"where", warning.where},
+                 {"tensor", warning.tensor.value_or("")},
+                 {"message", warning.message}};
     if (warning.notice) json["notice"] = true;
     document.element(dumped(json));
   }

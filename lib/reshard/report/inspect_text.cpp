@@ -50,7 +50,7 @@ std::string inspect_text(const pipeline::Inspection& inspection) {
   Table table({Table::Align::kLeft, Table::Align::kLeft, Table::Align::kLeft, Table::Align::kRight});
   for (const FoldedNames& folded : fold_names(names, group_numbers(cells))) {
     const auto& [stored, whole] = cells[folded.members.front()];
-    table.row({escaped(folded.pattern), stored, whole,
+    table.row({name_text(folded.pattern), stored, whole,
                count_text(static_cast<std::int64_t>(folded.members.size()), "tensor")});
   }
   out += "\n" + table.text();

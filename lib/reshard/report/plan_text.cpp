@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -25,7 +24,6 @@ using planner::Index;
 constexpr std::size_t kRanksListed = 16;
 /// Cuts that together take more stand one below the other.
 constexpr std::size_t kCutColumns = 36;
-constexpr std::size_t kLeastCoordinateColumns = 16;
 constexpr std::size_t kNames = 8;
 constexpr std::size_t kOffsets = 16;
 
@@ -67,13 +65,13 @@ std::string tensors_text(const PlanSummary& summary, const std::vector<TensorGro
   for (const TensorGroup& group : groups) {
     const pipeline::TensorSummary& first = summary.tensors[group.names.members.front()];
     const pipeline::LayoutSummary& layout = summary.layouts[first.layout];
-    const std::string pattern = escaped(group.names.pattern);
+    const std::string pattern = name_text(group.names.pattern);
     std::vector<std::string> cuts = {cuts_text(layout.cuts)};
     if (cuts.front().size() > kCutColumns) cuts = cut_texts(layout.cuts);
     table.row({pattern, fmt::format("{} {}", dtypes_text(first), shape_text(layout.shape)), cuts.front(),
                count_text(static_cast<std::int64_t>(group.names.members.size()), "tensor")});
     for (std::size_t c = 1; c < cuts.size(); ++c) table.row({"", "", cuts[c], ""});
-    for (const std::string& source : group.source_patterns) renamed += paragraph(escaped(source) + " -> " + pattern);
+    for (const std::string& source : group.source_patterns) renamed += paragraph(name_text(source) + " -> " + pattern);
     for (const pipeline::PaddedOffsets& offsets : layout.padded_offsets)
       padded += paragraph(fmt::format("{} dim {}: {}", pattern, offsets.dim, offsets_text(offsets.offsets)));
   }
@@ -83,14 +81,11 @@ std::string tensors_text(const PlanSummary& summary, const std::vector<TensorGro
   return out;
 }
 
-/// "pp=0 tp=3", in lines of so many columns where there are many axes or long names.
-std::vector<std::string> coordinate_lines(const pipeline::RankSummary& rank, std::size_t columns) {
-  std::vector<std::string> out = {""};
-  for (const auto& [axis, coordinate] : rank.coordinates) {
-    const std::string text = fmt::format("{}={}", axis, coordinate);
-    if (!out.back().empty() && out.back().size() + 1 + text.size() > columns) out.emplace_back();
-    out.back() += (out.back().empty() ? "" : " ") + text;
-  }
+/// "pp=0 tp=3"
+std::string coordinates_text(const pipeline::RankSummary& rank) {
+  std::string out;
+  for (const auto& [axis, coordinate] : rank.coordinates)
+    out += fmt::format("{}{}={}", out.empty() ? "" : " ", axis, coordinate);
   return out;
 }
 
@@ -119,26 +114,13 @@ std::string ranks_text(const PlanSummary& summary) {
   const std::vector<RankRun> runs = rank_runs(ranks);
   Table table(
       {Table::Align::kLeft, Table::Align::kLeft, Table::Align::kLeft, Table::Align::kRight, Table::Align::kRight});
-  std::vector<std::vector<std::string>> rows;
-  std::vector<std::size_t> widths(5, 0);
   for (std::size_t i = 0; i < std::min(runs.size(), kRanksListed); ++i) {
     const auto [first, last] = runs[i];
     const pipeline::RankSummary& rank = ranks[first];
     const std::string more = last == first ? "" : " ...";
-    rows.push_back({last == first ? fmt::format("{}", rank.rank) : fmt::format("{} to {}", rank.rank, ranks[last].rank),
-                    more, escaped(rank.file) + more, count_text(rank.tensors, "tensor"),
-                    bytes_text(rank.bytes) + (last == first ? "" : " each")});
-    for (std::size_t c = 0; c < widths.size(); ++c) widths[c] = std::max(widths[c], rows.back()[c].size());
-  }
-  // What the other columns, with two between each, leave for the coordinates.
-  const std::size_t others = std::accumulate(widths.begin(), widths.end(), 2 + 4 * std::size_t{2});
-  const std::size_t columns = std::max(kLeastCoordinateColumns, kColumns - std::min(kColumns, others));
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::vector<std::string> lines = coordinate_lines(ranks[runs[i].first], columns);
-    rows[i][1] = lines.front() + (lines.size() == 1 ? rows[i][1] : "");
-    table.row(std::move(rows[i]));
-    for (std::size_t l = 1; l < lines.size(); ++l)
-      table.row({"", lines[l] + (l + 1 == lines.size() && runs[i].last != runs[i].first ? " ..." : ""), "", "", ""});
+    table.row({last == first ? fmt::format("{}", rank.rank) : fmt::format("{} to {}", rank.rank, ranks[last].rank),
+               coordinates_text(rank) + more, escaped(rank.file) + more, count_text(rank.tensors, "tensor"),
+               bytes_text(rank.bytes) + (last == first ? "" : " each")});
   }
   std::string out = "\ntarget ranks\n" + table.text();
   if (runs.size() <= kRanksListed) return out;
@@ -163,7 +145,7 @@ std::string local_text(const PlanSummary& summary) {
   Table table({Table::Align::kLeft, Table::Align::kLeft, Table::Align::kRight, Table::Align::kLeft});
   for (const FoldedNames& folded : fold_names(names, group_numbers(keys))) {
     const pipeline::LocalTensor& tensor = summary.local[folded.members.front()];
-    table.row({escaped(folded.pattern), fmt::format("{} {}", name(tensor.dtype), shape_text(tensor.shape)),
+    table.row({name_text(folded.pattern), fmt::format("{} {}", name(tensor.dtype), shape_text(tensor.shape)),
                bytes_text(tensor.bytes) + (folded.members.size() == 1 ? "" : " each"), escaped(tensor.file)});
   }
   return fmt::format("\nrank {} stores {}, {}\n{}", *summary.local_rank,

@@ -26,17 +26,23 @@ std::string shape_text(const Shape& shape);
 /// "a, b, c and 4 more" of at most `limit` names.
 std::string names_text(const std::vector<std::string>& names, std::size_t limit);
 
-/// "  label      text", broken at blanks where it passes kColumns, further lines under the first word of the text.
+/// "  label      text", broken at blanks where it passes kColumns, further lines under the first word of the text. A
+/// word that does not fit is broken at commas.
 std::string labelled(std::string_view label, std::string_view text);
 /// A paragraph indented by two columns.
 std::string paragraph(std::string_view text);
+/// A paragraph whose further lines are indented by two columns.
+std::string wrapped(std::string_view text);
+/// A report for a terminal: its lines that pass kColumns, but for indented ones, as such paragraphs.
+std::string wrapped_lines(std::string_view text);
 /// "warning: W_FALLBACK: ..." or "notice: ..." for each, however long.
 std::vector<std::string> warning_lines(const std::vector<Warning>& warnings);
 /// The same as paragraphs within kColumns.
 std::string warnings_text(const std::vector<Warning>& warnings);
 
-/// Rows of cells under each other, `gap` columns apart and indented by two. A first cell that leaves the others no room
-/// within kColumns has a line of its own.
+/// Rows of cells under each other, `gap` columns apart and indented by two, within kColumns: cells aligned left are
+/// folded at blanks, a first cell that leaves the others no room has a line of its own, and where even that does not
+/// do, the cells of a row follow each other from line to line.
 class Table {
  public:
   enum class Align { kLeft, kRight };
@@ -47,6 +53,13 @@ class Table {
   std::string text() const;
 
  private:
+  /// What each column takes.
+  std::vector<std::size_t> widths() const;
+  /// What a line of them takes.
+  std::size_t total_of(const std::vector<std::size_t>& widths) const;
+  std::string row_text(const std::vector<std::string>& row, const std::vector<std::size_t>& widths) const;
+  std::string flowing_text(const std::vector<std::string>& row) const;
+
   std::vector<Align> align_;
   std::size_t gap_;
   std::vector<std::vector<std::string>> rows_;

@@ -15,7 +15,7 @@ std::string verify_json(const pipeline::Verification& verification) {
   for (const pipeline::TargetProblem& problem : verification.problems) {
     const Json json = {{"code", code_name(problem.code)},
                        {"file", problem.file},
-                       {"tensor", problem.tensor},
+                       {"tensor", problem.tensor.value_or("")},
                        {"expected", problem.expected},
                        {"found", problem.found}};
     document.element(json.dump(-1, ' ', false, Json::error_handler_t::replace));

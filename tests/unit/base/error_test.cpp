@@ -5,9 +5,10 @@
 using namespace reshard;
 
 TEST_CASE("an error's exit code is that of its first issue unless another is given") {
-  CHECK(Error(Issue{ErrorCode::kUsage, "", "", "x"}).exit() == Exit::kUsage);
-  CHECK(Error({Issue{ErrorCode::kShape, "", "", "x"}, Issue{ErrorCode::kIo, "", "", "y"}}).exit() == Exit::kCheckpoint);
-  CHECK(Error(Exit::kPlan, {Issue{ErrorCode::kUnsupported, "", "", "x"}}).exit() == Exit::kPlan);
+  CHECK(Error(Issue{ErrorCode::kUsage, "", kNoTensor, "x"}).exit() == Exit::kUsage);
+  CHECK(Error({Issue{ErrorCode::kShape, "", kNoTensor, "x"}, Issue{ErrorCode::kIo, "", kNoTensor, "y"}}).exit() ==
+        Exit::kCheckpoint);
+  CHECK(Error(Exit::kPlan, {Issue{ErrorCode::kUnsupported, "", kNoTensor, "x"}}).exit() == Exit::kPlan);
 }
 
 TEST_CASE("an issue is one line whatever stands in names") {
@@ -16,8 +17,29 @@ TEST_CASE("an issue is one line whatever stands in names") {
   // Characters beyond ASCII stay; bytes that are none (overlong, surrogate, cut off) are told as bytes.
   CHECK(to_line(Issue{ErrorCode::kShape, "", "gew\xc3\xa4hr", "\xc0\xaf \xed\xa0\x80 \xe2\x82"}) ==
         "E_SHAPE: tensor 'gew\xc3\xa4hr': \\xc0\\xaf \\xed\\xa0\\x80 \\xe2\\x82");
-  CHECK(std::string(Error({Issue{ErrorCode::kShape, "f", "", "x"}, Issue{ErrorCode::kIo, "", "t", "y"}}).what()) ==
-        "E_SHAPE: f: x\nE_IO: tensor 't': y");
+  CHECK(
+      std::string(Error({Issue{ErrorCode::kShape, "f", kNoTensor, "x"}, Issue{ErrorCode::kIo, "", "t", "y"}}).what()) ==
+      "E_SHAPE: f: x\nE_IO: tensor 't': y");
+}
+
+TEST_CASE("a tensor is named whatever its name, and no tensor is not") {
+  CHECK(to_line(Issue{ErrorCode::kShape, "f", "", "x"}) == "E_SHAPE: f: tensor \"\": x");
+  CHECK(to_line(Issue{ErrorCode::kShape, "f", "w ", "x"}) == "E_SHAPE: f: tensor \"w \": x");
+  CHECK(to_line(Warning{"W_X", "f", "a b", "x"}) == "W_X: f: tensor 'a b': x");
+  CHECK(to_line(Warning{"W_X", "f", kNoTensor, "x"}) == "W_X: f: x");
+}
+
+TEST_CASE("names that would be overlooked or mistaken stand in quotes") {
+  CHECK(name_text("w") == "w");
+  CHECK(name_text("a b\n") == "a b\\n");
+  CHECK(name_text("") == "\"\"");
+  CHECK(name_text("  ") == "\"  \"");
+  CHECK(name_text(" w") == "\" w\"");
+  CHECK(name_text("w ") == "\"w \"");
+  CHECK(name_text("\"w\"") == "\"\"w\"\"");
+  CHECK(name_text("w\"") == "w\"");
+  CHECK(name_text("w\xc2\xa0") == "\"w\xc2\xa0\"");          // U+00A0
+  CHECK(name_text("\xe3\x80\x80w") == "\"\xe3\x80\x80w\"");  // U+3000
 }
 
 TEST_CASE("characters that would change how a line is shown are told by their numbers") {

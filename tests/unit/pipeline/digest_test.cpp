@@ -49,7 +49,7 @@ struct Setting {
     write_text(options.prepare.plan_file,
                "reshard: 1\nsource: {axes: [tp=2]}\ntarget: {axes: [dp=2, tp=3]}\ntensors: [" + rule + "]\n");
     options.prepare.source = source;
-    options.target = root.path() / "target";
+    options.prepare.target = root.path() / "target";
     options.tool = "reshard test";
     options.verify = true;
   }

@@ -88,12 +88,12 @@ TEST_CASE("missing rank files are named, however far the numbers go") {
   const TemporaryDirectory directory;
   write_ranks(directory.path(), {0, 2});
   CHECK(issues_of(directory.path()) ==
-        std::vector<Issue>{{ErrorCode::kMissing, directory.path().string(), "",
+        std::vector<Issue>{{ErrorCode::kMissing, directory.path().string(), kNoTensor,
                             "rank-00001.safetensors is missing, though rank-00002.safetensors is there: rank numbers "
                             "have no gaps"}});
   write_checkpoint(directory.path() / "rank-9000000000000000000.safetensors", {{"w", Dtype::kF32, {3}, {3}}});
   CHECK(issues_of(directory.path()) ==
-        std::vector<Issue>{{ErrorCode::kMissing, directory.path().string(), "",
+        std::vector<Issue>{{ErrorCode::kMissing, directory.path().string(), kNoTensor,
                             "rank-00001.safetensors, rank-00003.safetensors, rank-00004.safetensors, "
                             "rank-00005.safetensors, rank-00006.safetensors and 8999999999999999993 more are missing, "
                             "though rank-9000000000000000000.safetensors is there: rank numbers have no gaps"}});
@@ -104,7 +104,7 @@ TEST_CASE("files of two kinds are refused by name") {
   write_ranks(directory.path(), {0, 1});
   write_checkpoint(directory.path() / "model.safetensors", {{"w", Dtype::kF32, {3}, {3}}});
   CHECK(issues_of(directory.path()) ==
-        std::vector<Issue>{{ErrorCode::kFormat, directory.path().string(), "",
+        std::vector<Issue>{{ErrorCode::kFormat, directory.path().string(), kNoTensor,
                             "holds both model.safetensors and rank-00000.safetensors; give one file as the path, or "
                             "keep one of them"}});
 }
@@ -113,7 +113,7 @@ TEST_CASE("a directory with other names says what was found and what is looked f
   const TemporaryDirectory directory;
   write_text(directory.path() / "weights.bin", "x");
   CHECK(issues_of(directory.path()) ==
-        std::vector<Issue>{{ErrorCode::kMissing, directory.path().string(), "",
+        std::vector<Issue>{{ErrorCode::kMissing, directory.path().string(), kNoTensor,
                             "holds no checkpoint by name: expected model.safetensors, rank-00000.safetensors and so "
                             "on, or model.safetensors.index.json; found weights.bin. Give one file as the path, or "
                             "rename the files (a plan reads other names with `files`)"}});

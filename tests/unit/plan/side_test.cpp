@@ -162,7 +162,7 @@ TEST_CASE("ranks and views of a manifest stand in beside axes of the source's ow
 }
 
 TEST_CASE("the path of a source is found before the plan is read") {
-  const auto path = [](const std::string& text) { return read_source_path(text, Notation::kYaml, "p"); };
+  const auto path = [](const std::string& text) { return read_path(Role::kSource, text, Notation::kYaml, "p"); };
   CHECK(path("source: {path: \"a/${n}\"}\nvars: {n: 3}\n") == "a/3");
   CHECK(path("source: {axes: [tp=2]}\n") == std::nullopt);
   CHECK(path("source: [}") == std::nullopt);

@@ -24,7 +24,7 @@ inline std::vector<Issue> issues_of(std::string_view text, plan::Notation notati
   try {
     plan::read_plan(text, notation, "p", options);
   } catch (const Error& error) {
-    if (error.exit() != Exit::kPlan) return {Issue{ErrorCode::kInternal, "", "", "exit is not 3"}};
+    if (error.exit() != Exit::kPlan) return {Issue{ErrorCode::kInternal, "", kNoTensor, "exit is not 3"}};
     return error.issues();
   }
   return {};

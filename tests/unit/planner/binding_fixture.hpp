@@ -84,7 +84,8 @@ inline std::vector<std::string> codes(std::string_view yaml, const SourceCatalog
     bound(yaml, source, numbers);
   } catch (const Error& error) {
     std::vector<std::string> out;
-    for (const Issue& issue : error.issues()) out.push_back(std::string(code_name(issue.code)) + " " + issue.tensor);
+    for (const Issue& issue : error.issues())
+      out.push_back(std::string(code_name(issue.code)) + " " + issue.tensor.value_or(""));
     return out;
   }
   return {"accepted"};

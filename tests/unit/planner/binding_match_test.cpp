@@ -145,7 +145,7 @@ TEST_CASE("an adapter that the base pattern does not cover is not guessed") {
 
 TEST_CASE("what is no tensor is refused where a rule would move it, and left out otherwise") {
   SourceTensor text{
-      "notes", {}, std::make_shared<const Issue>(Issue{ErrorCode::kFormat, "", "", "a dataset of strings"})};
+      "notes", {}, std::make_shared<const Issue>(Issue{ErrorCode::kFormat, "", kNoTensor, "a dataset of strings"})};
   const auto source = catalog(1, {text, everywhere("w", 1, {2})});
   CHECK(refusal("{reshard: 1, source: {}, target: {axes: []}, tensors: [{match: '**'}]}", source) ==
         Lines{"E_FORMAT: p.yaml:1: tensors[0]: tensor 'notes': a dataset of strings"});

@@ -162,7 +162,8 @@ TEST_CASE("an indexed set has neither axes nor a template") {
 }
 
 TEST_CASE("an error lists every issue") {
-  const Error error({{ErrorCode::kIndivisible, "tensors[3]", "w\"", "dim 0"}, {ErrorCode::kMissing, "x", "", "gone"}});
+  const Error error(
+      {{ErrorCode::kIndivisible, "tensors[3]", "w\"", "dim 0"}, {ErrorCode::kMissing, "x", kNoTensor, "gone"}});
   CHECK(report::error_json(error) == R"({
  "schema": "reshard.error",
  "version": 1,
@@ -181,7 +182,7 @@ TEST_CASE("a verification lists every problem") {
   verification.tensors = 1;
   verification.bytes = 1536;
   verification.problems = {{ErrorCode::kDigest, "rank-00001.h5", "w", "995dc9bbdf1939fa", "0000000000000001"},
-                           {ErrorCode::kMissing, "rank-00002.h5", "", "80 bytes", "no file"}};
+                           {ErrorCode::kMissing, "rank-00002.h5", kNoTensor, "80 bytes", "no file"}};
   CHECK(report::verify_json(verification) == R"({
  "schema": "reshard.verify",
  "version": 1,

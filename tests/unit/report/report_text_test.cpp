@@ -16,7 +16,7 @@ using namespace reshard;
 TEST_CASE("a plan is told within 80 columns") {
   pipeline::PlanSummary plan = test::small_plan();
   plan.header.ignored_files = {"config.json", "tokenizer.json"};
-  plan.header.warnings = {{"W_AXIS_IDLE", "plan.yaml", "", "target axis 'pp' of size 2 cuts nothing"}};
+  plan.header.warnings = {{"W_AXIS_IDLE", "plan.yaml", kNoTensor, "target axis 'pp' of size 2 cuts nothing"}};
   plan.copy_axes = {{"target", "", {"pp", 2}}, {"target", "expert", {"ep", 4}}};
   CHECK(report::plan_text(plan) == R"(plan 995dc9bbdf1939fa
   source     tp=2 (2 ranks), hdf5, 320 B
@@ -224,7 +224,7 @@ TEST_CASE("a run tells what was written where, how fast, and what was left") {
   plan.dropped_unmatched = 1;
   plan.unused_optional_rules = 1;
   plan.ignored_files = {"config.json", "model-2.safetensors", "tokenizer.json"};
-  plan.warnings = {{"W_METADATA", "src", "", "left out"}};
+  plan.warnings = {{"W_METADATA", "src", kNoTensor, "left out"}};
   pipeline::RunResult result;
   result.target = "/data/out";
   result.seconds = 1.5;

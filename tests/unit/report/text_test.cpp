@@ -44,8 +44,35 @@ TEST_CASE("text behind a label is broken at 80 columns") {
         "             cheaper than sending\n");
 }
 
+TEST_CASE("names that would be overlooked stand in quotes in lists") {
+  CHECK(names_text({"", " b", "c"}, 8) == "\"\", \" b\", c");
+}
+
+TEST_CASE("blanks that belong to a name stay") {
+  CHECK(paragraph("\"a  b\" -> \"   \"") == "  \"a  b\" -> \"   \"\n");
+}
+
+TEST_CASE("a word that is too long behind a label stands on a line of its own") {
+  const std::string word(75, 'w');
+  CHECK(labelled("mesh", word + " tp=2") == "  mesh\n     " + word + "\n             tp=2\n");
+}
+
+TEST_CASE("a list that is one word is broken at its commas") {
+  std::string list = "layers.{0";
+  for (int i = 2; i < 60; i += 2) list += "," + std::to_string(i);
+  CHECK(paragraph(list + "}.w") ==
+        "  layers.{0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,36,38,40,42,44,46,48,\n"
+        "  50,52,54,56,58}.w\n");
+}
+
+TEST_CASE("a report's long lines are paragraphs on a terminal, but for those of tables") {
+  const std::string word(40, 'w');
+  const std::string line = word + " " + word;
+  CHECK(wrapped_lines("a\n" + line + "\n  " + line + "\n") == "a\n" + word + "\n  " + word + "\n  " + line + "\n");
+}
+
 TEST_CASE("warnings are one paragraph each") {
-  CHECK(warnings_text({{"W_INDEX", "i.json", "", "total_size"}, {"W_X", "", "t", "m"}}) ==
+  CHECK(warnings_text({{"W_INDEX", "i.json", kNoTensor, "total_size"}, {"W_X", "", "t", "m"}}) ==
         "warning: W_INDEX: i.json: total_size\nwarning: W_X: tensor 't': m\n");
 }
 
@@ -64,4 +91,20 @@ TEST_CASE("a first cell that is too wide has its own line") {
   table.row({"short", "0123456789"});
   table.row({wide, "b"});
   CHECK(table.text() == "  short  0123456789\n  " + wide + "\n         b\n");
+}
+
+TEST_CASE("cells that do not fit beside each other are folded at blanks") {
+  Table table({Table::Align::kLeft, Table::Align::kLeft, Table::Align::kLeft, Table::Align::kRight});
+  const std::string twice = "1000000000:2000000000, 1000000000:2000000000,";  // 45 columns
+  table.row({"0", twice, twice, "8 B"});
+  CHECK(table.text() ==
+        "  0  1000000000:2000000000,  1000000000:2000000000,  8 B\n"
+        "     1000000000:2000000000,  1000000000:2000000000,\n");
+}
+
+TEST_CASE("cells of words that fit no line together follow each other") {
+  Table table({Table::Align::kLeft, Table::Align::kLeft, Table::Align::kLeft, Table::Align::kRight});
+  const std::string word(50, 'w');
+  table.row({"0", word, word, "8 B"});
+  CHECK(table.text() == "  0  " + word + "\n    " + word + "  8 B\n");
 }

@@ -11,7 +11,7 @@ std::string failure_text(cudaError_t result, const char* call) {
 }
 
 void check(cudaError_t result, const char* call) {
-  if (result != cudaSuccess) throw Error(Issue{ErrorCode::kDevice, "", "", failure_text(result, call)});
+  if (result != cudaSuccess) throw Error(Issue{ErrorCode::kDevice, "", kNoTensor, failure_text(result, call)});
 }
 
 }  // namespace reshard::exchange::cuda

@@ -11,7 +11,7 @@ namespace reshard::exchange::cuda {
 namespace {
 
 [[noreturn]] void out_of_memory(std::string message) {
-  throw Error(Issue{ErrorCode::kMemory, "", "", std::move(message)});
+  throw Error(Issue{ErrorCode::kMemory, "", kNoTensor, std::move(message)});
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ void check(int result, const char* call) {
   int length = 0;
   MPI_Error_string(result, text.data(), &length);
   throw Error(
-      Issue{ErrorCode::kTransport, "", "",
+      Issue{ErrorCode::kTransport, "", kNoTensor,
             fmt::format("{} failed: {}", call, std::string_view(text.data(), static_cast<std::size_t>(length)))});
 }
 

@@ -27,7 +27,7 @@ std::string new_id(Communicator& communicator) {
     if (communicator.rank() != 0) return;
     const ncclResult_t result = ncclGetUniqueId(&id);
     if (result != ncclSuccess)
-      throw Error(Issue{ErrorCode::kTransport, "", "", failure_text(result, "ncclGetUniqueId", nullptr)});
+      throw Error(Issue{ErrorCode::kTransport, "", kNoTensor, failure_text(result, "ncclGetUniqueId", nullptr)});
   });
   return communicator.broadcast(std::string(id.internal, sizeof(id.internal)));
 }
@@ -101,7 +101,7 @@ bool NcclCommunicator::poll(const Done& done, const char* what, Alarm alarm) {
   while (!done()) {
     if (communicator_.alarm_raised() && alarm == Alarm::kGiveUp) return false;
     if (std::chrono::steady_clock::now() > deadline)
-      throw Error(Issue{ErrorCode::kTransport, "", "",
+      throw Error(Issue{ErrorCode::kTransport, "", kNoTensor,
                         fmt::format("NCCL: {} has not ended within {} s: a process has stopped, or its GPU or network "
                                     "does not answer (NCCL_DEBUG=INFO tells more)",
                                     what, static_cast<double>(patience_.count()) / 1000)});
@@ -116,7 +116,7 @@ bool NcclCommunicator::settle(const char* call, Alarm alarm) {
 
 void NcclCommunicator::check(ncclResult_t result, const char* call) const {
   if (result != ncclSuccess && result != ncclInProgress)
-    throw Error(Issue{ErrorCode::kTransport, "", "", failure_text(result, call, comm_)});
+    throw Error(Issue{ErrorCode::kTransport, "", kNoTensor, failure_text(result, call, comm_)});
 }
 
 ncclResult_t NcclCommunicator::state(const char* call) const {

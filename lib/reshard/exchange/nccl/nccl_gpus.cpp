@@ -105,7 +105,7 @@ void check_free(Communicator& communicator, DeviceMemory memory, std::int64_t fr
         "a GPU has {} bytes free, the rounds on it take {}: give --device-memory {} or less, or free GPU memory",
         numbers[1], numbers[0], fits);
   }
-  if (!worst.empty()) throw AgreedError(Error(Issue{ErrorCode::kMemory, "", "", worst}));
+  if (!worst.empty()) throw AgreedError(Error(Issue{ErrorCode::kMemory, "", kNoTensor, worst}));
 }
 
 class NcclGpus : public Gpus {

@@ -73,7 +73,7 @@ void write(hid_t object, const char* name, hid_t type, const Handle& space, cons
            const std::string& where) {
   const Handle attribute(H5Acreate2(object, name, type, space.get(), H5P_DEFAULT, H5P_DEFAULT), H5Aclose);
   if (!attribute || (data != nullptr && H5Awrite(attribute.get(), type, data) < 0))
-    library_error(ErrorCode::kIo, where, "", fmt::format("write the attribute {}", name));
+    library_error(ErrorCode::kIo, where, kNoTensor, fmt::format("write the attribute {}", name));
 }
 
 Handle line(std::size_t elements) {

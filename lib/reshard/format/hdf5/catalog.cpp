@@ -69,7 +69,7 @@ struct Extent {
 };
 
 [[noreturn]] void fail(ErrorCode code, std::string message) {
-  throw Error(Issue{code, "", "", std::move(message)});
+  throw Error(Issue{code, "", kNoTensor, std::move(message)});
 }
 
 class Walk {
@@ -97,7 +97,7 @@ class Walk {
       }
       if (budget_left_ < 0)
         throw Error(
-            Issue{ErrorCode::kFormat, where_, "",
+            Issue{ErrorCode::kFormat, where_, kNoTensor,
                   fmt::format("its names take more than {} bytes, the file has {}: its groups contain one another",
                               name_budget(file_bytes_), file_bytes_)});
     }
@@ -136,7 +136,7 @@ class Walk {
   void visit_link(hid_t group, const std::string& link, const std::string& path) {
     H5L_info_t info{};
     if (H5Lget_info(group, link.c_str(), &info, H5P_DEFAULT) < 0)
-      library_error(ErrorCode::kFormat, "", "", "read the link");
+      library_error(ErrorCode::kFormat, "", kNoTensor, "read the link");
     if (info.type == H5L_TYPE_EXTERNAL) {
       check_external_link(group, link, info.u.val_size);
     } else if (info.type != H5L_TYPE_HARD && info.type != H5L_TYPE_SOFT) {
@@ -144,7 +144,7 @@ class Walk {
     }
     Handle object(H5Oopen(group, link.c_str(), access_.get()), H5Oclose);
     if (!object && info.type == H5L_TYPE_SOFT) fail_soft_link(group, link, info.u.val_size);
-    if (!object) library_error(ErrorCode::kFormat, "", "", "open it");
+    if (!object) library_error(ErrorCode::kFormat, "", kNoTensor, "open it");
     const H5I_type_t kind = H5Iget_type(object.get());
     if (kind == H5I_GROUP) descend(std::move(object), path + '/');
     if (kind == H5I_DATASET) describe(object.get(), path);
@@ -158,7 +158,7 @@ class Walk {
     unsigned flags = 0;
     if (H5Lget_val(group, link.c_str(), value.data(), bytes, H5P_DEFAULT) < 0 ||
         H5Lunpack_elink_val(value.data(), bytes, &flags, &file, &target) < 0)
-      library_error(ErrorCode::kFormat, "", "", "read the external link");
+      library_error(ErrorCode::kFormat, "", kNoTensor, "read the external link");
     try {
       policy_.resolve(file_name(group), file);
     } catch (const Error& error) {
@@ -179,7 +179,7 @@ class Walk {
     if (above_.contains(id)) fail(ErrorCode::kFormat, "is a group that contains itself");
     LinkCollector collector{{}, std::ssize(path), budget_left_};
     if (H5Literate(group.get(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, collect_link, &collector) < 0)
-      library_error(ErrorCode::kFormat, path.empty() ? where_ : "", "", "list the group");
+      library_error(ErrorCode::kFormat, path.empty() ? where_ : "", kNoTensor, "list the group");
     budget_left_ = collector.budget_left;
     above_.insert(id);
     levels_.push_back({std::move(group), std::move(path), id, std::move(collector.names), 0});
@@ -188,7 +188,7 @@ class Walk {
   ObjectId id_of(hid_t object) const {
     H5O_info_t info{};
     if (object < 0 || H5Oget_info2(object, &info, H5O_INFO_BASIC) < 0)
-      library_error(ErrorCode::kFormat, where_, "", "open a group or dataset");
+      library_error(ErrorCode::kFormat, where_, kNoTensor, "open a group or dataset");
     return {info.fileno, info.addr};
   }
 
@@ -197,7 +197,7 @@ class Walk {
     const bool is_inside = id.first == main_file_;
     const Handle type(H5Dget_type(dataset), H5Tclose);
     const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
-    if (!type || !properties) library_error(ErrorCode::kFormat, "", "", "read its type and storage");
+    if (!type || !properties) library_error(ErrorCode::kFormat, "", kNoTensor, "read its type and storage");
     const ElementType element = element_type(type.get(), read_text(dataset, "dtype"));
 
     StoredTensor tensor;
@@ -223,12 +223,12 @@ class Walk {
 
   static Shape shape_of(hid_t dataset) {
     const Handle space(H5Dget_space(dataset), H5Sclose);
-    if (!space) library_error(ErrorCode::kFormat, "", "", "read its shape");
+    if (!space) library_error(ErrorCode::kFormat, "", kNoTensor, "read its shape");
     if (H5Sget_simple_extent_type(space.get()) == H5S_NULL)
       fail(ErrorCode::kDtype, "has no elements and no shape (null data space)");
     std::array<hsize_t, H5S_MAX_RANK> dims{};
     const int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
-    if (rank < 0) library_error(ErrorCode::kFormat, "", "", "read its shape");
+    if (rank < 0) library_error(ErrorCode::kFormat, "", kNoTensor, "read its shape");
     Shape out;
     for (std::size_t dim = 0; dim < static_cast<std::size_t>(rank); ++dim) {
       if (dims[dim] > static_cast<hsize_t>(INT64_MAX))

@@ -124,7 +124,7 @@ std::string Child::stop() {
 }
 
 void Child::fail(const fs::path& path) {
-  throw Error(Issue{ErrorCode::kFormat, path.string(), "",
+  throw Error(Issue{ErrorCode::kFormat, path.string(), kNoTensor,
                     fmt::format("the HDF5 library cannot cope with this file, which is probably damaged: {}", stop())});
 }
 

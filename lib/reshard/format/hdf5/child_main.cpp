@@ -64,10 +64,10 @@ class Server {
     } catch (const Error& error) {
       return failed(error.issues());
     } catch (const std::bad_alloc&) {
-      return failed({{ErrorCode::kFormat, request.path, "",
+      return failed({{ErrorCode::kFormat, request.path, kNoTensor,
                       fmt::format("needs more memory than its size and {} MiB", kSpareBytes >> 20)}});
     } catch (const std::exception& error) {
-      return failed({{ErrorCode::kFormat, request.path, "", error.what()}});
+      return failed({{ErrorCode::kFormat, request.path, kNoTensor, error.what()}});
     }
   }
 

@@ -59,7 +59,7 @@ void Datasets::open(const std::string& address) {
   const Handle access = policy_.dataset_access();
   {
     const Handle probe(H5Dopen2(file_.get(), address.c_str(), access.get()), H5Dclose);
-    if (!probe) library_error(ErrorCode::kFormat, where_, "", fmt::format("open the dataset {}", address));
+    if (!probe) library_error(ErrorCode::kFormat, where_, kNoTensor, fmt::format("open the dataset {}", address));
     H5Pset_chunk_cache(access.get(), kCacheSlots, cache_bytes(probe.get()), 1.0);
   }
   dataset_ = Handle(H5Dopen2(file_.get(), address.c_str(), access.get()), H5Dclose);
@@ -68,7 +68,7 @@ void Datasets::open(const std::string& address) {
   std::array<hsize_t, H5S_MAX_RANK> dims{};
   const int rank = H5Sget_simple_extent_dims(space.get(), dims.data(), nullptr);
   if (!dataset_ || !type_ || rank < 0)
-    library_error(ErrorCode::kFormat, where_, "", fmt::format("open the dataset {}", address));
+    library_error(ErrorCode::kFormat, where_, kNoTensor, fmt::format("open the dataset {}", address));
   shape_.assign(dims.begin(), dims.begin() + rank);
   element_bytes_ = static_cast<std::int64_t>(H5Tget_size(type_.get()));
   address_ = address;
@@ -84,9 +84,9 @@ void Datasets::read_elements(std::int64_t first, std::int64_t count, std::byte* 
     // A scalar has no slab: its space stays selected as a whole.
     if (!memory_space || (!shape_.empty() && H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, start.data(),
                                                                  nullptr, extent.data(), nullptr) < 0))
-      library_error(ErrorCode::kFormat, where_, "", fmt::format("select a part of the dataset {}", address_));
+      library_error(ErrorCode::kFormat, where_, kNoTensor, fmt::format("select a part of the dataset {}", address_));
     if (H5Dread(dataset_.get(), type_.get(), memory_space.get(), file_space.get(), H5P_DEFAULT, out) < 0)
-      library_error(ErrorCode::kFormat, where_, "", fmt::format("read the dataset {}", address_));
+      library_error(ErrorCode::kFormat, where_, kNoTensor, fmt::format("read the dataset {}", address_));
     out += static_cast<std::int64_t>(elements) * element_bytes_;
   }
 }
@@ -97,7 +97,7 @@ void Datasets::read(const std::string& address, std::int64_t first_byte, std::sp
   const std::int64_t size = std::ssize(out);
   const std::int64_t total = checked_mul(checked_product(shape_), element_bytes_);
   if (first_byte < 0 || first_byte > total || size > total - first_byte)
-    throw Error(Issue{ErrorCode::kFormat, where_, "",
+    throw Error(Issue{ErrorCode::kFormat, where_, kNoTensor,
                       fmt::format("the dataset {} has {} bytes, {} at {} were expected: the file has changed", address,
                                   total, size, first_byte)});
   if (out.empty()) return;

@@ -13,7 +13,7 @@ namespace reshard::format::hdf5 {
 namespace {
 
 [[noreturn]] void fail(ErrorCode code, std::string message) {
-  throw Error(Issue{code, "", "", std::move(message)});
+  throw Error(Issue{code, "", kNoTensor, std::move(message)});
 }
 
 /// The library asks before it opens the target of an external link; below 0 it does not.
@@ -41,7 +41,7 @@ void follow_in(hid_t properties, const ExternalPolicy& policy) {
 template <typename Get>
 std::string property_text(Get get) {
   const ssize_t length = get(nullptr, std::size_t{0});
-  if (length < 0) library_error(ErrorCode::kFormat, "", "", "read the members of a virtual dataset");
+  if (length < 0) library_error(ErrorCode::kFormat, "", kNoTensor, "read the members of a virtual dataset");
   std::string out(static_cast<std::size_t>(length) + 1, '\0');
   get(out.data(), out.size());
   out.resize(static_cast<std::size_t>(length));
@@ -58,7 +58,7 @@ struct Mapping {
 std::vector<Mapping> mappings_of(hid_t creation_properties) {
   std::size_t count = 0;
   if (H5Pget_virtual_count(creation_properties, &count) < 0)
-    library_error(ErrorCode::kFormat, "", "", "read the members of a virtual dataset");
+    library_error(ErrorCode::kFormat, "", kNoTensor, "read the members of a virtual dataset");
   std::vector<Mapping> out(count);
   for (std::size_t i = 0; i < count; ++i) {
     out[i].file = property_text(
@@ -68,7 +68,7 @@ std::vector<Mapping> mappings_of(hid_t creation_properties) {
     out[i].source = Handle(H5Pget_virtual_srcspace(creation_properties, i), H5Sclose);
     out[i].target = Handle(H5Pget_virtual_vspace(creation_properties, i), H5Sclose);
     if (!out[i].source || !out[i].target)
-      library_error(ErrorCode::kFormat, "", "", "read the members of a virtual dataset");
+      library_error(ErrorCode::kFormat, "", kNoTensor, "read the members of a virtual dataset");
   }
   return out;
 }
@@ -116,7 +116,8 @@ void check_member(const ExternalPolicy& policy, const fs::path& file, hid_t data
   const Handle access = policy.dataset_access();
   const Handle member(H5Dopen2(other ? other.get() : own.get(), mapping.dataset.c_str(), access.get()), H5Dclose);
   if (!member)
-    library_error(ErrorCode::kMissing, "", "", fmt::format("open member {} of {}", mapping.dataset, mapping.file));
+    library_error(ErrorCode::kMissing, "", kNoTensor,
+                  fmt::format("open member {} of {}", mapping.dataset, mapping.file));
   const Handle properties(H5Dget_create_plist(member.get()), H5Pclose);
   if (H5Pget_layout(properties.get()) == H5D_VIRTUAL || H5Pget_external_count(properties.get()) > 0)
     fail(ErrorCode::kUnsupported,
@@ -139,7 +140,7 @@ void check_filled(hid_t dataset, const std::vector<Mapping>& mappings) {
     filled = H5Sget_select_npoints(filled.get()) == 0
                  ? Handle(H5Scopy(mapping.target.get()), H5Sclose)
                  : Handle(H5Scombine_select(filled.get(), H5S_SELECT_OR, mapping.target.get()), H5Sclose);
-    if (!filled) library_error(ErrorCode::kFormat, "", "", "join the members of a virtual dataset");
+    if (!filled) library_error(ErrorCode::kFormat, "", kNoTensor, "join the members of a virtual dataset");
   }
   const hssize_t covered = H5Sget_select_npoints(filled.get());
   if (covered != elements)
@@ -192,7 +193,7 @@ void check_external_storage(const ExternalPolicy& policy, const fs::path& file, 
     hsize_t size = 0;
     if (H5Pget_external(creation_properties, static_cast<unsigned>(i), name.size() - 1, name.data(), &offset, &size) <
         0)
-      library_error(ErrorCode::kFormat, "", "", "read the list of external files");
+      library_error(ErrorCode::kFormat, "", kNoTensor, "read the list of external files");
     const fs::path path = policy.resolve(file, name.data());
     const std::int64_t file_bytes = File::open_to_read(path).size();
     const std::int64_t rest = file_bytes - offset;

@@ -93,7 +93,7 @@ class Hdf5Reader : public TensorReader {
                    [&](std::int64_t first, std::span<std::byte> bytes) { library_.read(address, first, bytes); });
     } catch (const Error& error) {
       Issue issue = error.issues().front();
-      if (issue.tensor.empty()) issue.tensor = tensor.name;
+      if (!issue.tensor) issue.tensor = tensor.name;
       throw Error(std::move(issue));
     }
   }
@@ -126,7 +126,7 @@ class Hdf5 : public FileFormat {
 
   FileCatalog read_catalog(const fs::path& path, const ReadOptions& options) const override {
     if (!recognises(path))
-      throw Error(Issue{ErrorCode::kFormat, path.string(), "",
+      throw Error(Issue{ErrorCode::kFormat, path.string(), kNoTensor,
                         "has no HDF5 signature: it is no HDF5 file, or its beginning is damaged"});
     if (child_binary_.empty()) {
       const auto lock = hdf5::lock_library();

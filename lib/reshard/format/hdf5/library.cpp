@@ -56,10 +56,11 @@ std::string innermost_error() {
   return text.empty() ? "the HDF5 library gives no reason" : text;
 }
 
-void library_error(ErrorCode code, std::string_view where, std::string_view tensor, std::string_view action) {
+void library_error(ErrorCode code, std::string_view where, std::optional<std::string_view> tensor,
+                   std::string_view action) {
   if (system_error(innermost_description()) != 0) code = ErrorCode::kIo;
-  throw Error(
-      Issue{code, std::string(where), std::string(tensor), fmt::format("cannot {}: {}", action, innermost_error())});
+  throw Error(Issue{code, std::string(where), std::optional<std::string>(tensor),
+                    fmt::format("cannot {}: {}", action, innermost_error())});
 }
 
 Handle file_access() {
@@ -76,7 +77,7 @@ Handle open_file(const std::string& path, std::string_view where) {
   // Every call of the library empties the error stack, closing a property list too: the list must outlive the message.
   const Handle access = file_access();
   Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.get()), H5Fclose);
-  if (!file) library_error(ErrorCode::kFormat, where, "", "open it as HDF5");
+  if (!file) library_error(ErrorCode::kFormat, where, kNoTensor, "open it as HDF5");
   return file;
 }
 

@@ -20,7 +20,7 @@ namespace reshard::format::hdf5 {
 std::string innermost_error();
 
 /// Throws "cannot <action>: <innermost line>"; with kIo in place of the code where a system call has failed.
-[[noreturn]] void library_error(ErrorCode code, std::string_view where, std::string_view tensor,
+[[noreturn]] void library_error(ErrorCode code, std::string_view where, std::optional<std::string_view> tensor,
                                 std::string_view action);
 
 /// Access to files: no locks (they fail on network file systems, and files are either ours alone or read only), format

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kMaxRatio = 1100;
 
 [[noreturn]] void fail(ErrorCode code, std::string message) {
-  throw Error(Issue{code, "", "", std::move(message)});
+  throw Error(Issue{code, "", kNoTensor, std::move(message)});
 }
 
 bool multiply(std::int64_t& value, hsize_t factor) {
@@ -34,7 +34,7 @@ Extents extents_of(hid_t dataset) {
   const Handle space(H5Dget_space(dataset), H5Sclose);
   Extents out;
   if (!space || (out.rank = H5Sget_simple_extent_dims(space.get(), out.dims.data(), nullptr)) < 0)
-    library_error(ErrorCode::kFormat, "", "", "read its shape");
+    library_error(ErrorCode::kFormat, "", kNoTensor, "read its shape");
   return out;
 }
 
@@ -78,7 +78,7 @@ void check_filters(hid_t properties) {
     std::array<char, 256> name{};
     const H5Z_filter_t id = H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr,
                                            name.size() - 1, name.data(), &config);
-    if (id < 0) library_error(ErrorCode::kFormat, "", "", "read its filters");
+    if (id < 0) library_error(ErrorCode::kFormat, "", kNoTensor, "read its filters");
     const bool is_ours = id == H5Z_FILTER_DEFLATE || id == H5Z_FILTER_SHUFFLE || id == H5Z_FILTER_FLETCHER32;
     if (!is_ours || H5Zfilter_avail(id) <= 0)
       fail(ErrorCode::kUnsupported,
@@ -93,7 +93,7 @@ void check_chunks(hid_t dataset, hid_t properties, const Extents& extents, std::
   if (bytes == 0) return;
   std::array<hsize_t, H5S_MAX_RANK> chunk{};
   if (H5Pget_chunk(properties, H5S_MAX_RANK, chunk.data()) != extents.rank)
-    library_error(ErrorCode::kFormat, "", "", "read its chunk shape");
+    library_error(ErrorCode::kFormat, "", kNoTensor, "read its chunk shape");
   std::int64_t expected = 1;
   for (std::size_t dim = 0; dim < static_cast<std::size_t>(extents.rank); ++dim) {
     if (chunk[dim] == 0) fail(ErrorCode::kFormat, fmt::format("has chunks of 0 entries in dim {}", dim));
@@ -103,7 +103,7 @@ void check_chunks(hid_t dataset, hid_t properties, const Extents& extents, std::
   const Handle space(H5Dget_space(dataset), H5Sclose);
   hsize_t found = 0;
   if (H5Dget_num_chunks(dataset, space.get(), &found) < 0)
-    library_error(ErrorCode::kFormat, "", "", "count its chunks");
+    library_error(ErrorCode::kFormat, "", kNoTensor, "count its chunks");
   if (found != static_cast<hsize_t>(expected))
     fail(ErrorCode::kFormat, fmt::format("has {} of {} chunks: data that were never written", found, expected));
   const hsize_t stored = H5Dget_storage_size(dataset);
@@ -134,7 +134,7 @@ std::int64_t declared_bytes(hid_t dataset) {
 
 std::optional<std::int64_t> check_storage(hid_t dataset, std::int64_t file_bytes) {
   const Handle properties(H5Dget_create_plist(dataset), H5Pclose);
-  if (!properties) library_error(ErrorCode::kFormat, "", "", "read how it is stored");
+  if (!properties) library_error(ErrorCode::kFormat, "", kNoTensor, "read how it is stored");
   const std::int64_t bytes = declared_bytes(dataset);
   const H5D_layout_t layout = H5Pget_layout(properties.get());
   if (layout == H5D_CHUNKED) {

@@ -64,7 +64,7 @@ constexpr std::array<std::string_view, 8> kSubByteNames = {
     "f4", "f6_e2m3", "f6_e3m2", "float4_e2m1fn", "float4_e2m1fn_x2", "float6_e2m3fn", "float6_e3m2fn", "int4"};
 
 [[noreturn]] void refuse(std::string message) {
-  throw Error(Issue{ErrorCode::kDtype, "", "", std::move(message)});
+  throw Error(Issue{ErrorCode::kDtype, "", kNoTensor, std::move(message)});
 }
 
 std::optional<Dtype> named_dtype(std::string lower) {

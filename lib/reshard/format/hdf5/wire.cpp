@@ -23,7 +23,8 @@ class Encoder {
   void issue(const Issue& value) {
     text(code_name(value.code));
     text(value.where);
-    text(value.tensor);
+    number(value.tensor ? 1 : 0);
+    text(value.tensor.value_or(""));
     text(value.message);
   }
   std::string take() { return std::move(out_); }
@@ -73,7 +74,9 @@ class Decoder {
     out.code = code_from_name(code);
     require(code_name(out.code) == code);
     out.where = text();
-    out.tensor = text();
+    const bool of_tensor = flag();
+    std::string tensor = text();
+    if (of_tensor) out.tensor = std::move(tensor);
     out.message = text();
     return out;
   }

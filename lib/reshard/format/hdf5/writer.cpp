@@ -62,7 +62,7 @@ class Writer {
     const Handle access = file_access();
     checked(H5Pset_fapl_stdio(access.get()), "file driver");
     file_ = Handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose);
-    if (!file_) library_error(ErrorCode::kIo, where_, "", "create it");
+    if (!file_) library_error(ErrorCode::kIo, where_, kNoTensor, "create it");
   }
 
   void add_root_attributes(const NewFile& file) {
@@ -97,7 +97,7 @@ class Writer {
     errno = 0;
     if (file_.reset()) return;
     if (errno != 0) io_error(where_, "close it", errno);  // the library gives no reason: its metadata are written here
-    library_error(ErrorCode::kIo, where_, "", "close it");
+    library_error(ErrorCode::kIo, where_, kNoTensor, "close it");
   }
 
  private:
@@ -107,7 +107,7 @@ class Writer {
       std::string group = path.substr(0, slash);
       if (made_.contains(group)) continue;
       const Handle id(H5Gcreate2(file_.get(), group.c_str(), links_.get(), groups_.get(), H5P_DEFAULT), H5Gclose);
-      if (!id) library_error(ErrorCode::kIo, where_, "", fmt::format("create the group {}", group));
+      if (!id) library_error(ErrorCode::kIo, where_, kNoTensor, fmt::format("create the group {}", group));
       made_.insert(std::move(group));
     }
   }

@@ -12,7 +12,8 @@ Value parse_sharding_info(const std::string& path, const std::string& text) {
   try {
     return parse_json(text, "DCP_SHARDING_INFO", {.depth = 8});
   } catch (const Error& error) {
-    throw Error(Issue{ErrorCode::kFormat, path, "", fmt::format("__metadata__: {}", to_line(error.issues().front()))});
+    throw Error(
+        Issue{ErrorCode::kFormat, path, kNoTensor, fmt::format("__metadata__: {}", to_line(error.issues().front()))});
   }
 }
 
@@ -23,7 +24,7 @@ void refuse_dcp_shard(const std::string& path, const std::map<std::string, std::
   if (found == metadata.end()) return;
   const Value info = parse_sharding_info(path, found->second);
   if (!info.is_object())
-    throw Error(Issue{ErrorCode::kFormat, path, "",
+    throw Error(Issue{ErrorCode::kFormat, path, kNoTensor,
                       fmt::format("DCP_SHARDING_INFO is a {}, expected a map of tensors", info.kind())});
   for (const auto& [tensor, entry, position] : info.object()) {
     const Value* const offsets = entry.find("saved_offsets");

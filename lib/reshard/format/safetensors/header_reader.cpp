@@ -19,8 +19,9 @@ constexpr std::int64_t kMaxRank = 64;
 /// A legal header is three levels deep.
 constexpr int kDepth = 8;
 
-[[noreturn]] void fail(ErrorCode code, const std::string& path, std::string_view tensor, std::string message) {
-  throw Error(Issue{code, path, std::string(tensor), std::move(message)});
+[[noreturn]] void fail(ErrorCode code, const std::string& path, std::optional<std::string_view> tensor,
+                       std::string message) {
+  throw Error(Issue{code, path, std::optional<std::string>(tensor), std::move(message)});
 }
 
 struct Range {
@@ -151,11 +152,11 @@ class HeaderHandler : public JsonHandler {
   [[noreturn]] void unexpected(const std::string& found) const {
     switch (place_) {
       case Place::kMetadata:
-        fail(ErrorCode::kFormat, path_, "",
+        fail(ErrorCode::kFormat, path_, kNoTensor,
              fmt::format("__metadata__: key {} holds {}, expected a text", json_string(key_), found));
       case Place::kTop:
         if (name_ == "__metadata__")
-          fail(ErrorCode::kFormat, path_, "", fmt::format("__metadata__ is {}, expected an object", found));
+          fail(ErrorCode::kFormat, path_, kNoTensor, fmt::format("__metadata__ is {}, expected an object", found));
         fail(ErrorCode::kFormat, path_, name_, fmt::format("its entry is {}, expected an object", found));
       case Place::kShape:
         fail(ErrorCode::kFormat, path_, name_, fmt::format("its shape holds {}, expected integers", found));
@@ -167,7 +168,7 @@ class HeaderHandler : public JsonHandler {
       case Place::kOutside:
         break;
     }
-    fail(ErrorCode::kFormat, path_, "", fmt::format("the header is {}, expected an object", found));
+    fail(ErrorCode::kFormat, path_, kNoTensor, fmt::format("the header is {}, expected an object", found));
   }
 
   const std::string& path_;
@@ -191,7 +192,7 @@ class HeaderHandler : public JsonHandler {
   file.read(0, std::as_writable_bytes(std::span(text)));
   text.erase(0, std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   text.erase(std::min(text.find_first_of("\r\n"), text.size()));
-  fail(ErrorCode::kFormat, file.path().string(), "",
+  fail(ErrorCode::kFormat, file.path().string(), kNoTensor,
        fmt::format("begins with the text '{}', {}", escaped(text),
                    text.starts_with("version https://git-lfs")
                        ? "a Git LFS pointer, whose content has to be fetched (git lfs pull)"
@@ -201,31 +202,31 @@ class HeaderHandler : public JsonHandler {
 std::string header_text(const File& file, std::int64_t file_bytes) {
   const std::string path = file.path().string();
   if (file_bytes < 8)
-    fail(ErrorCode::kFormat, path, "",
+    fail(ErrorCode::kFormat, path, kNoTensor,
          fmt::format("has {} bytes, expected at least 8 for the length of the header", file_bytes));
   std::array<std::byte, 8> prefix{};
   file.read(0, prefix);
   std::uint64_t length = 0;
   for (std::size_t i = prefix.size(); i-- > 0;) length = length << 8 | std::to_integer<std::uint64_t>(prefix[i]);
   if (length < 2)
-    fail(ErrorCode::kFormat, path, "", fmt::format("its header has {} bytes, expected at least 2", length));
+    fail(ErrorCode::kFormat, path, kNoTensor, fmt::format("its header has {} bytes, expected at least 2", length));
   const auto is_text = [](std::byte byte) {
     const auto c = std::to_integer<unsigned char>(byte);
     return (c >= ' ' && c <= '~') || c == '\t' || c == '\r' || c == '\n';
   };
   if (std::all_of(prefix.begin(), prefix.end(), is_text)) fail_on_text(file, file_bytes);
   if (length > static_cast<std::uint64_t>(kMaxHeaderBytes))
-    fail(ErrorCode::kFormat, path, "",
+    fail(ErrorCode::kFormat, path, kNoTensor,
          fmt::format("its header has {} bytes, expected at most {}", length, kMaxHeaderBytes));
   const auto header_bytes = static_cast<std::int64_t>(length);
   if (header_bytes > file_bytes - 8)
-    fail(ErrorCode::kFormat, path, "",
+    fail(ErrorCode::kFormat, path, kNoTensor,
          fmt::format("is truncated: its header has {} bytes, {} follow its length (the file has {})", header_bytes,
                      file_bytes - 8, file_bytes));
   std::string text(length, '\0');
   file.read(8, std::as_writable_bytes(std::span(text)));
   if (text[0] != '{')
-    fail(ErrorCode::kFormat, path, "",
+    fail(ErrorCode::kFormat, path, kNoTensor,
          fmt::format("byte 8 is 0x{:02x}, expected '{{', the beginning of the header",
                      static_cast<unsigned char>(text[0])));
   return text;
@@ -304,7 +305,7 @@ void check_tiling(const std::string& path, const std::vector<StoredTensor>& tens
     previous = &tensors[i].name;
   }
   if (at != buffer_bytes)
-    fail(ErrorCode::kFormat, path, "",
+    fail(ErrorCode::kFormat, path, kNoTensor,
          fmt::format("the last tensor ends at byte {} of the data, of which the file has {}: {} bytes too many", at,
                      buffer_bytes, buffer_bytes - at));
 }

@@ -62,7 +62,7 @@ WrittenHeader write_header(const NewFile& file, const std::string& path) {
   std::uint64_t length = json.size() - kLengthBytes;
   if (length > static_cast<std::uint64_t>(kMaxHeaderBytes))
     throw Error(
-        Issue{ErrorCode::kUnsupported, path, "",
+        Issue{ErrorCode::kUnsupported, path, kNoTensor,
               fmt::format("its header would have {} bytes ({} tensors); safetensors allows {}: write more files",
                           length, file.tensors.size(), kMaxHeaderBytes)});
 

@@ -14,7 +14,7 @@ namespace {
 /// A million tensors take about 100 MB.
 constexpr std::int64_t kMaxIndexBytes = std::int64_t{512} << 20;
 
-[[noreturn]] void fail(const fs::path& path, std::string tensor, std::string message) {
+[[noreturn]] void fail(const fs::path& path, std::optional<std::string> tensor, std::string message) {
   throw Error(Issue{ErrorCode::kFormat, path.string(), std::move(tensor), std::move(message)});
 }
 
@@ -30,7 +30,7 @@ class IndexHandler : public JsonHandler {
   explicit IndexHandler(const fs::path& path) : path_(path) {}
 
   Index take() {
-    if (!has_weight_map_) fail(path_, "", "has no weight_map");
+    if (!has_weight_map_) fail(path_, kNoTensor, "has no weight_map");
     return std::move(index_);
   }
 
@@ -79,9 +79,9 @@ class IndexHandler : public JsonHandler {
   void other(const std::string& found) const {
     if (place_ == Place::kWeightMap)
       fail(path_, key_, fmt::format("is mapped to {}, expected the bare name of a file beside the index", found));
-    if (depth_ == 0) fail(path_, "", fmt::format("is {}, expected an object", found));
+    if (depth_ == 0) fail(path_, kNoTensor, fmt::format("is {}, expected an object", found));
     if (depth_ == 1 && (key_ == "weight_map" || key_ == "metadata"))
-      fail(path_, "", fmt::format("{} is {}, expected an object", key_, found));
+      fail(path_, kNoTensor, fmt::format("{} is {}, expected an object", key_, found));
   }
   void close() {
     if (--depth_ == 1) place_ = Place::kElsewhere;
@@ -190,7 +190,7 @@ std::vector<Warning> check_tensors(const fs::path& path, const Index& index,
 
   if (!index.total_size || *index.total_size == bytes) return {};
   return {
-      {"W_INDEX", path.string(), "",
+      {"W_INDEX", path.string(), kNoTensor,
        fmt::format("total_size is {}, the tensors have {} bytes; the number is not used", *index.total_size, bytes)}};
 }
 

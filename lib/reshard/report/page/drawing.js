@@ -1,6 +1,7 @@
 // One tensor: how the source and the target cut it, and who sends what to whom.
 
 const MOST_RECTANGLES = 3000;
+const LEAST_BETWEEN_LINES = 5;  // pixels: lines that are closer run into each other
 
 // The two dims that are drawn, rows first: those that are cut, then the last others.
 function drawnDims(rank, cut) {
@@ -11,6 +12,15 @@ function drawnDims(rank, cut) {
 }
 
 const shardColour = (index, count) => `hsl(${Math.round(210 + 300 * index / Math.max(count, 1)) % 360} 48% var(--shard-lightness))`;
+
+// Where shards begin or end on a dim, but for its ends: those of every so many that leave room between lines.
+function cutLines(shards, dim, length, pixels) {
+  const ends = new Set(shards.flatMap((shard) => shard.dims[dim].flatMap(([global, , size]) => (size ? [global, global + size] : []))));
+  const all = [...ends].filter((end) => end > 0 && end < length).sort((a, b) => a - b);
+  let every = 1;
+  while (pixels * every < LEAST_BETWEEN_LINES * (all.length + 1)) every *= 2;
+  return {dim, every, at: all.filter((_, i) => (i + 1) % every === 0)};
+}
 
 // A drawing of one side. `shards` have ranks, stored shape and runs [global, stored, length] by dim.
 class SideDrawing {
@@ -48,13 +58,17 @@ class SideDrawing {
       this.rectangles.push(nodes);
     });
     this.nodes = [...group.children];
+    const lines = [[dims.rows, rows, this.height], [dims.columns, columns, this.width]].filter(([dim]) => dim !== null).map(([dim, length, pixels]) => cutLines(shards, dim, length, pixels));
+    const across = lines.flatMap(({dim, at}) => at.map((end) => (dim === dims.columns ? `M${this.scale(dim, end)} 0V${this.height}` : `M0 ${this.scale(dim, end)}H${this.width}`)));
+    const leftOut = lines.filter(({every}) => every > 1).map(({dim, every}) => `, one cut in ${every.toLocaleString("en")} of dim ${dim} drawn`).join("");
     const rowName = dims.rows === null ? "" : `dim ${dims.rows}: ${rows}`, columnName = dims.columns === null ? "a scalar" : `dim ${dims.columns}: ${columns}`;
     this.figure = element("figure", {},
-      element("figcaption", {}, element("strong", {}, title), " ", element("small", {}, `${countText(shards.length + left.shards, "different shard")} on ${countText(left.ranks, "rank")}`)),
+      element("figcaption", {}, element("strong", {}, title), " ", element("small", {}, `${countText(shards.length + left.shards, "different shard")} on ${countText(left.ranks, "rank")}${leftOut}`)),
       drawn("svg", {viewBox: `-14 -16 ${this.width + 18} ${this.height + 20}`, width: this.width + 18, "aria-label": `${title} cuts`, role: "group"},
         drawn("text", {class: "axis", x: 0, y: -5}, columnName),
         drawn("text", {class: "axis", transform: `translate(-5 ${this.height}) rotate(-90)`}, rowName),
-        drawn("rect", {class: "frame", x: 0, y: 0, width: this.width, height: this.height}), group, this.layer, labels),
+        drawn("rect", {class: "frame", x: 0, y: 0, width: this.width, height: this.height}), group,
+        drawn("path", {class: "cut-lines", d: across.join("")}), this.layer, labels),
       leftOver || left.shards || left.runs ? element("p", {class: "note"}, "Too many pieces to draw all of them.") : null);
   }
 

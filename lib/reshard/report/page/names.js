@@ -36,9 +36,14 @@ const boxText = (box) => `[${box.map(([begin, end]) => `${begin}:${end}`).join("
 const shapeText = (shape) => `[${shape.join(", ")}]`;
 const product = (numbers) => numbers.reduce((a, b) => a * b, 1);
 
-// Names on one line: control characters as \n, \t, \xHH, as in the text report.
-const shown = (name) => name.replace(/[\u0000-\u001f\u007f]/g, (c) =>
-  c === "\n" ? "\\n" : c === "\t" ? "\\t" : c === "\r" ? "\\r" : `\\x${c.charCodeAt(0).toString(16).padStart(2, "0")}`);
+// Names as in the text report: on one line, control characters as \n, \t, \xHH, characters that only steer how others
+// are shown as \uHHHH; in quotes where they are empty, have a blank at either end or begin with a quote.
+const escaped = (name) => name.replace(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g, (c) => {
+  const code = c.charCodeAt(0), digits = (count) => code.toString(16).padStart(count, "0");
+  return {"\n": "\\n", "\t": "\\t", "\r": "\\r"}[c] ?? (code < 0x80 ? `\\x${digits(2)}` : `\\u${digits(4)}`);
+});
+const needsQuotes = (name) => /^$|^"|^[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]|[ \u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]$/.test(name);
+const shown = (name) => (needsQuotes(name) ? `"${escaped(name)}"` : escaped(name));
 
 // Numbers come as [first, last, step] runs.
 function* numbersOf(runs) {
