@@ -74,7 +74,8 @@ class Trial:
         """What stands before the command on the process that the fault befalls."""
         if isinstance(self.fault, Injected):
             paths = [word for path in self.site.paths() for word in ("-P", path)] if self.fault.on_files else []
-            return ["strace", "-f", "-qq", "-ttt", "-e", "signal=all", "-o", self.log, "-e", f"trace={self.fault.call}", "-e", self.fault.expression(self.number), *paths]
+            calls, also = (self.fault.call, []) if self.fault.can_exchange else (f"{self.fault.call},renameat2", ["-e", "inject=renameat2:error=EINVAL"])
+            return ["strace", "-f", "-qq", "-ttt", "-e", "signal=all", "-o", self.log, "-e", f"trace={calls}", "-e", self.fault.expression(self.number), *also, *paths]
         if self.limit is not None:
             return ["prlimit", f"--fsize={self.limit[1]}"]
         return []
@@ -146,6 +147,8 @@ class Trial:
         self.start()
         self.wait()
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
+        if not self.fault.can_exchange:  # that is the setting, not the fault
+            text = re.sub(r"^.* renameat2\(.*\n", "", text, flags=re.M)
         found = INJECTION.search(text)
         self.fault_time = float(found.group(1)) if found else None
 

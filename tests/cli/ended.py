@@ -11,7 +11,7 @@ import types
 import unittest
 
 from stopped import descendants
-from support import Case, Result, command, environment, execute, snapshot, write_safetensors
+from support import BINARY, MPIEXEC, Case, Result, command, environment, execute, snapshot, write_safetensors
 from tensors import Tensor, iota
 
 MIB = 1 << 20
@@ -87,6 +87,14 @@ class Ended(Case):
     def end(self, number, buffer, *options, np=1, process=0, **places):
         """A run that gets a signal at a buffer of 'w' on one process."""
         return self.go(*options, np=np, env=environment(RESHARD_TEST_SIGNAL=f"{int(number)}:unpacked:w:{buffer}:{process}"), **places)
+
+    def traced(self, inject, *options, np=1, process=0, timeout=60, words=None):
+        """A run whose process number `process` has strace's injection; further ones follow as ` -e inject=`."""
+        calls = ",".join(text.split(":")[0] for text in inject.split(" -e inject="))
+        trace = f'{STRACE} -f -qq -o /dev/null -e trace={calls} -e inject={inject.format(journal=self.partial / "journal")} "$@"'
+        script = f'if [ "${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-0}}}}" = {process} ]; then exec {trace}; else exec "$@"; fi'
+        launcher = [MPIEXEC, "-n", str(np)] if np > 1 else []
+        return execute([*launcher, "sh", "-c", script, "sh", BINARY, *(words or self.words(*options))], timeout=timeout)
 
     def put_old_target(self):
         """A finished target of another plan."""
