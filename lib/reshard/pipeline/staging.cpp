@@ -306,6 +306,12 @@ void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
       refuse(ErrorCode::kUsage, output,
              place == read ? std::string("is an input of this command, which is only read")
                            : fmt::format("lies in the checkpoint {}, which is only read", input.string()));
+  for (fs::path folder = place.parent_path(); folder.has_relative_path(); folder = folder.parent_path())
+    if (finished_digest(folder) || journal_plan_digest(folder))
+      refuse(ErrorCode::kUsage, output,
+             fmt::format("lies in {}, a target of reshard, which holds only what its run has written; choose another "
+                         "place",
+                         folder.string()));
 }
 
 void write_manifest(const fs::path& directory, std::string_view text) {

@@ -92,8 +92,8 @@ class Staging {
   std::optional<DirectoryLock> lock_;
 };
 
-/// Whether a report may be put there: errors kUsage where the folder above it does not exist, or where it is or lies in
-/// one of the inputs (the plan, checkpoints), links followed.
+/// Whether a report may be put there: errors kUsage where the folder above it does not exist, where it is or lies in
+/// one of the inputs (the plan, checkpoints), or in any finished target or staging directory, links followed.
 void check_output(const fs::path& output, const std::vector<fs::path>& inputs);
 
 /// Puts the manifest into the staging directory, flushed, in one step: it is there whole or not at all.
