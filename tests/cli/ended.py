@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -130,4 +131,28 @@ class Ended(Case):
             for line in lines:
                 file, offset, length, digest = line.rsplit(" ", 3)
                 found.append((file, int(offset), int(length), digest))
+        return found
+
+
+class WrittenBytes:
+    """Bytes that a run hands to the system for the files of its target, as strace sees the calls. `words`: what to run it with."""
+
+    CALL = re.compile(r"^(\d+) +(?:(?:pwrite64|pwritev2?|writev?)\(\d+<([^>]*)>.*?|<\.\.\. \w+ resumed>.*)(?:= (\d+)|<unfinished \.\.\.>)$")
+
+    def __init__(self, log):
+        self.words = [STRACE, "--seccomp-bpf", "-f", "-qq", "-y", "-s", "0", "-o", log, "-e", "trace=pwrite64,pwritev,pwritev2,write,writev,copy_file_range,sendfile"]
+        self.log = pathlib.Path(log)
+
+    def total(self):
+        found, waiting = 0, {}
+        for line in self.log.read_text().splitlines():
+            call = self.CALL.match(line)
+            if call is None:
+                continue
+            thread, path, count = call.groups()
+            path = path or waiting.pop(thread, "")
+            if count is None:
+                waiting[thread] = path
+            elif re.search(r"\.partial/rank-\d+\.", path):
+                found += int(count)
         return found
