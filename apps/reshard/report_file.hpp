@@ -7,7 +7,7 @@
 namespace reshard::app {
 
 /// Writes the text from the file's beginning, in order; links are followed. A regular file is created or replaced, and
-/// flushed to disk. Errors: kIo.
+/// flushed to disk. Errors: kIo, also where nobody reads a pipe within some seconds.
 void write_report(const std::string& path, std::string_view text);
 
 /// Whether the report of an error may go there, which may come before all inputs are known: not over a regular file

@@ -20,13 +20,14 @@ class Injected:
     and_later: bool = False    # the n-th and all after it
     on_files: bool = True      # or any call once the run has begun
     needs_old_target: bool = False
+    can_exchange: bool = True  # else the file system is as one that cannot exchange two directories
 
     def expression(self, number):
         return f"inject={self.call}:{self.action}:when={number}{'+' if self.and_later else ''}"
 
 
 def failing(call, error, **more):
-    return Injected(f"{call} {error}", call, f"error={error}", **{"exits": (IO,), **more})
+    return Injected(**{"name": f"{call} {error}", "call": call, "action": f"error={error}", "exits": (IO,), **more})
 
 
 INJECTED = [
@@ -41,6 +42,8 @@ INJECTED = [
     failing("mmap", "ENOMEM", on_files=False, exits=(IO, MEMORY)), failing("clone3", "EAGAIN", on_files=False, exits=(IO, MEMORY)),
     *(Injected(f"SIGKILL at {call}", call, "signal=KILL", KILLED) for call in ("openat", "pread64", "pwrite64", "write", "fsync", "rename", "close")),
     Injected("SIGKILL at renameat2", "renameat2", "signal=KILL", KILLED, needs_old_target=True),
+    *(Injected(f"SIGKILL at {call}, no exchange", call, "signal=KILL", KILLED, needs_old_target=True, can_exchange=False) for call in ("rename", "unlink", "fsync")),
+    failing("rename", "EIO", needs_old_target=True, can_exchange=False, name="rename EIO, no exchange"),
     Injected("SIGKILL at unlinkat", "unlinkat", "signal=KILL", KILLED, needs_old_target=True),
     *(Injected(f"SIGTERM at {call}", call, "signal=TERM", (128 + signal.SIGTERM,)) for call in ("openat", "pread64", "pwrite64", "fsync")),
 ]

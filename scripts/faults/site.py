@@ -85,7 +85,8 @@ class Site:
         """What a run opens of source and target, for strace to look at. That the plan cannot be opened is a fault of usage."""
         inside = [path.name for path in self.expected.iterdir()]
         inside += ["journal", "journal.new", *(f"journal.{p}" for p in range(1, 4)), *(f"journal.scratch.{p}" for p in range(4))]
-        return [self.source, *self.source.iterdir(), self.target.parent, self.target, self.partial,
+        beside = [self.target.with_name(f"target.{ending}") for ending in ("old", "replacing")]
+        return [self.source, *self.source.iterdir(), self.target.parent, self.target, self.partial, *beside,
                 *(self.partial / name for name in inside), *(self.target / name for name in inside)]
 
     def source_file(self):

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import types
 import unittest
 
 from stopped import descendants
-from support import Case, Result, command, environment, execute, snapshot, write_safetensors
+from support import BINARY, MPIEXEC, Case, Result, command, environment, execute, snapshot, write_safetensors
 from tensors import Tensor, iota
 
 MIB = 1 << 20
@@ -88,6 +89,14 @@ class Ended(Case):
         """A run that gets a signal at a buffer of 'w' on one process."""
         return self.go(*options, np=np, env=environment(RESHARD_TEST_SIGNAL=f"{int(number)}:unpacked:w:{buffer}:{process}"), **places)
 
+    def traced(self, inject, *options, np=1, process=0, timeout=60, words=None):
+        """A run whose process number `process` has strace's injection; further ones follow as ` -e inject=`."""
+        calls = ",".join(text.split(":")[0] for text in inject.split(" -e inject="))
+        trace = f'{STRACE} -f -qq -o /dev/null -e trace={calls} -e inject={inject.format(journal=self.partial / "journal")} "$@"'
+        script = f'if [ "${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-0}}}}" = {process} ]; then exec {trace}; else exec "$@"; fi'
+        launcher = [MPIEXEC, "-n", str(np)] if np > 1 else []
+        return execute([*launcher, "sh", "-c", script, "sh", BINARY, *(words or self.words(*options))], timeout=timeout)
+
     def put_old_target(self):
         """A finished target of another plan."""
         shutil.rmtree(self.target, ignore_errors=True)
@@ -122,4 +131,28 @@ class Ended(Case):
             for line in lines:
                 file, offset, length, digest = line.rsplit(" ", 3)
                 found.append((file, int(offset), int(length), digest))
+        return found
+
+
+class WrittenBytes:
+    """Bytes that a run hands to the system for the files of its target, as strace sees the calls. `words`: what to run it with."""
+
+    CALL = re.compile(r"^(\d+) +(?:(?:pwrite64|pwritev2?|writev?)\(\d+<([^>]*)>.*?|<\.\.\. \w+ resumed>.*)(?:= (\d+)|<unfinished \.\.\.>)$")
+
+    def __init__(self, log):
+        self.words = [STRACE, "--seccomp-bpf", "-f", "-qq", "-y", "-s", "0", "-o", log, "-e", "trace=pwrite64,pwritev,pwritev2,write,writev,copy_file_range,sendfile"]
+        self.log = pathlib.Path(log)
+
+    def total(self):
+        found, waiting = 0, {}
+        for line in self.log.read_text().splitlines():
+            call = self.CALL.match(line)
+            if call is None:
+                continue
+            thread, path, count = call.groups()
+            path = path or waiting.pop(thread, "")
+            if count is None:
+                waiting[thread] = path
+            elif re.search(r"\.partial/rank-\d+\.", path):
+                found += int(count)
         return found

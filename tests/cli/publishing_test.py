@@ -4,8 +4,8 @@ import os
 import shutil
 import signal
 
-from ended import Ended, STRACE, needs_strace, stopped_at
-from support import BINARY, MPIEXEC, command, environment, execute, needs_plain_build, snapshot
+from ended import Ended, needs_strace, stopped_at
+from support import command, environment, execute, needs_plain_build, snapshot
 
 
 class Strays(Ended):
@@ -235,13 +235,6 @@ class Injected(Ended):
 
     rows, columns = 512, 4096  # 8 MiB
 
-    def traced(self, inject, *options, np=1, process=0, timeout=60, words=None):
-        """A run whose process number `process` has strace's injection."""
-        trace = f'{STRACE} -f -qq -o /dev/null -e trace={inject.split(":")[0]} -e inject={inject.format(journal=self.partial / "journal")} "$@"'
-        script = f'if [ "${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-0}}}}" = {process} ]; then exec {trace}; else exec "$@"; fi'
-        launcher = [MPIEXEC, "-n", str(np)] if np > 1 else []
-        return execute([*launcher, "sh", "-c", script, "sh", BINARY, *(words or self.words(*options))], timeout=timeout)
-
     def test_calls_that_fail(self):
         """BI-32 too: a disk that is full, or over its quota, at a write or only when files are flushed."""
         old = self.put_old_target()
@@ -312,27 +305,6 @@ class Injected(Ended):
                 self.assertIn(snapshot(self.target), (old, self.undisturbed()))
                 self.assert_resumed("--overwrite")
                 self.clear()
-
-    def test_a_file_system_that_cannot_exchange(self):
-        for reason in ("EINVAL", "ENOSYS"):
-            self.put_old_target()
-            self.assert_exit(self.traced(f"renameat2:error={reason}", "--overwrite"), 0)
-            self.assertEqual(snapshot(self.target), self.undisturbed())
-            self.assertEqual([path.name for path in self.dir.glob("target*")], ["target"])
-            self.clear()
-
-    def test_something_at_the_place_of_the_old_target(self):
-        self.assert_exit(self.go(), 0)
-        mine = self.dir / "target.old"
-        mine.mkdir()
-        (mine / "notes.txt").write_text("mine")
-        result = self.traced("renameat2:error=EINVAL", "--overwrite")
-        self.assert_exit(result, 2)
-        self.assertIn("target.old", result.err)
-        self.assertEqual((mine / "notes.txt").read_text(), "mine")
-        self.assertEqual(snapshot(self.target), self.undisturbed())
-        shutil.rmtree(mine)
-        self.assert_resumed("--overwrite")
 
 
 class Vanishing(Ended):

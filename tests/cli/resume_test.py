@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 
-from ended import COUNT_IO, Ended, MIB
-from support import command, crc64, environment, execute, read_header, snapshot, write_safetensors
+from ended import COUNT_IO, Ended, MIB, WrittenBytes, needs_strace
+from support import command, crc64, environment, execute, needs_plain_build, read_header, snapshot, write_safetensors
 from tensors import Tensor, iota
 
 
@@ -146,6 +146,42 @@ class Killed(Ended):
                 (self.partial / "config.json").write_text("of an earlier source")
                 (self.partial / "journal.scratch.0").write_text("{")
                 self.assertGreater(self.assert_resumed("--copy-side-files", plan=plan, expected=expected)["bytes_resumed"], 20 * MIB)
+                self.clear()
+
+
+@needs_plain_build
+@needs_strace
+class WrittenTwice(Ended):
+    """Of all bytes that both runs hand to the system: what strace sees, not what reports say."""
+
+    rows = 12288  # 192 MiB
+
+    def test_is_little_and_half_of_the_way_is_resumed(self):
+        expected = self.undisturbed()
+        once = sum(path.stat().st_size for path in (self.dir / "undisturbed").glob("rank-*"))
+
+        def written(name, *options, np, **environ):
+            count = WrittenBytes(self.dir / name)
+            result = execute([*count.words, *command(*self.words(*options), np=np)], env=environment(**environ), timeout=120)
+            return result, count.total()
+
+        for np, transport in ((1, "direct"), (3, "direct"), (1, "mpi"), (3, "mpi")):
+            with self.subTest(np=np, transport=transport):
+                options = ("--transport", transport)
+                result, first = written("first", *options, np=np, RESHARD_TEST_SIGNAL=f"9:unpacked:w:{self.buffers // 2 // np}:{np - 1}")
+                self.assertNotEqual(result.code, 0)
+                self.assertFalse(self.target.exists())
+                result, rest = written("rest", "--resume", *options, np=np)
+                self.assert_exit(result, 0)
+                self.assertEqual(snapshot(self.target), expected)
+                resumed = result.json()["bytes_resumed"]
+                self.assertTrue(0.4 < first / once < 0.75, (first, once))
+                self.assertGreater(resumed, once / 3)
+                self.assertGreaterEqual(first + rest, once)
+                self.assertLess(first + rest - once, 64 * MIB * np)
+                # The journal is written every 8 MiB; what the threads are at comes on top.
+                self.assertLess(first + rest - once, 12 * MIB * np)
+                self.assertAlmostEqual(rest, once - resumed, delta=MIB)  # headers
                 self.clear()
 
 

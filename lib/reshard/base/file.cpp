@@ -26,6 +26,12 @@ std::string kind_of(const struct stat& status) {
   return "no regular file";
 }
 
+void check_regular(const fs::path& path, const struct stat& status) {
+  if (!S_ISREG(status.st_mode))
+    throw Error(Issue{ErrorCode::kFormat, path.string(), kNoTensor,
+                      fmt::format("is {}, expected a regular file", kind_of(status))});
+}
+
 void close_quietly(int descriptor) {
   if (descriptor >= 0) ::close(descriptor);
 }
@@ -58,14 +64,14 @@ File File::open_to_read(const fs::path& path) {
     const int reason = errno;
     if (reason == ENOENT || reason == ENOTDIR)
       throw Error(Issue{ErrorCode::kMissing, path.string(), kNoTensor, "there is no such file"});
+    struct stat status {};
+    if (reason == ENXIO && ::stat(path.c_str(), &status) == 0) check_regular(path, status);  // a socket
     io_error(path, "open to read", reason);
   }
   File file(descriptor, path);
   struct stat status {};
   if (::fstat(descriptor, &status) != 0) io_error(path, "stat", errno);
-  if (!S_ISREG(status.st_mode))
-    throw Error(Issue{ErrorCode::kFormat, path.string(), kNoTensor,
-                      fmt::format("is {}, expected a regular file", kind_of(status))});
+  check_regular(path, status);
   return file;
 }
 

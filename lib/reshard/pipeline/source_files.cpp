@@ -13,6 +13,7 @@
 #include "reshard/base/directory.hpp"
 #include "reshard/format/safetensors/index.hpp"
 #include "reshard/pipeline/nested_files.hpp"
+#include "reshard/pipeline/replacement.hpp"
 #include "reshard/pipeline/unsupported_files.hpp"
 #include "reshard/plan/rank_files.hpp"
 
@@ -116,7 +117,7 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
   const auto ranks = static_cast<std::size_t>(side.mesh.size());
   std::error_code error;
   const fs::file_status status = status_of(path);
-  if (!fs::exists(status)) throw Error(missing(path, "there is no such directory or file"));
+  if (!fs::exists(status)) throw Error(missing(path, "there is no such directory or file" + moved_away_text(path)));
 
   std::vector<const format::FileFormat*> allowed;
   if (side.format) {

@@ -1,6 +1,5 @@
 #include "reshard/pipeline/staging.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 #include "reshard/pipeline/finished_target.hpp"
 #include "reshard/pipeline/journal.hpp"
 #include "reshard/pipeline/manifest_reader.hpp"
+#include "reshard/pipeline/replacement.hpp"
 
 namespace reshard::pipeline {
 namespace {
@@ -23,9 +23,6 @@ namespace {
 [[noreturn]] void refuse(ErrorCode code, const fs::path& path, std::string message) {
   throw Error(Issue{code, path.string(), kNoTensor, std::move(message)});
 }
-
-constexpr const char* kPartial = ".partial";
-constexpr const char* kOld = ".old";
 
 /// TARGET.partial, TARGET.old
 fs::path beside(fs::path target, const char* ending) {
@@ -50,10 +47,6 @@ constexpr std::string_view kDiscard = "--overwrite without --resume discards it"
          fmt::format("{} of another plan or source (plan digest {}; this run's is {}); {}", what, found, ours, remedy));
 }
 
-void move_directory(const fs::path& from, const fs::path& to) {
-  if (::rename(from.c_str(), to.c_str()) != 0) io_error(to, fmt::format("rename {} to it", from.string()), errno);
-}
-
 /// Never over something that has appeared meanwhile: rename(2) replaces an empty directory only.
 void put_in_place(const fs::path& from, const fs::path& target) {
   if (::rename(from.c_str(), target.c_str()) == 0) return;
@@ -72,24 +65,6 @@ void check_no_strays(const fs::path& directory, std::string_view what, const Kee
     if (!is_ours(it->path().lexically_relative(directory), it->symlink_status().type()))
       refuse(ErrorCode::kExists, it->path(), std::string(what));
   if (error) io_error(directory, "list", error.value());
-}
-
-/// A finished target, of which a kill leaves what is known as one: the manifest goes last.
-void remove_finished(const fs::path& directory) {
-  remove_others(directory, [](const fs::path& path, fs::file_type) { return path == kManifestName; });
-  remove_tree(directory);
-}
-
-/// The target that has been replaced.
-void remove_old(const fs::path& directory) {
-  try {
-    remove_finished(directory);
-  } catch (const Error& error) {
-    throw Error(Issue{ErrorCode::kIo, directory.string(), kNoTensor,
-                      fmt::format("the new target is in place and complete, but the old one cannot be removed from "
-                                  "here: {}",
-                                  error.issues().front().message)});
-  }
 }
 
 /// Of what lies in a staging directory, by its path there.
@@ -143,42 +118,13 @@ void check_complete(const fs::path& directory, const std::map<std::string, Manif
 
 }  // namespace
 
-Staging::Lock::Lock(const fs::path& place, int operation)
-    : directory(place), descriptor(::open(place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
-  if (descriptor < 0) io_error(directory, "open the directory", errno);
-  try {
-    change(operation);
-    // Another run may have put it in place, or removed it, before the lock was ours.
-    struct stat ours {};
-    struct stat there {};
-    if (::fstat(descriptor, &ours) != 0) io_error(directory, "stat", errno);
-    const bool is_there = ::lstat(directory.c_str(), &there) == 0;
-    if (!is_there && errno != ENOENT) io_error(directory, "stat", errno);
-    if (!is_there || ours.st_dev != there.st_dev || ours.st_ino != there.st_ino)
-      refuse(ErrorCode::kExists, directory, "is in use by another run");
-  } catch (...) {
-    ::close(descriptor);
-    throw;
-  }
-}
-
-Staging::Lock::~Lock() {
-  ::close(descriptor);
-}
-
-void Staging::Lock::change(int operation) const {
-  if (::flock(descriptor, operation | LOCK_NB) == 0) return;
-  if (errno == EWOULDBLOCK) refuse(ErrorCode::kExists, directory, "is in use by another run");
-  io_error(directory, "lock", errno);
-}
-
 Staging::Staging(const fs::path& source, const fs::path& target, StagingOptions options) : options_(options) {
   if (target.empty()) refuse(ErrorCode::kUsage, target, "the target has no name");
   if (fs::is_symlink(own_status_of(target)) && !fs::exists(status_of(target)))
     refuse(ErrorCode::kUsage, target, "is a link to nothing");
   target_ = resolved(target);
   if (!target_.has_relative_path()) refuse(ErrorCode::kUsage, target_, "the target has no folder above it");
-  directory_ = beside(target_, kPartial);
+  directory_ = beside(target_, ".partial");
   if (!fs::is_directory(status_of(target_.parent_path())))
     refuse(ErrorCode::kUsage, target_.parent_path(), "the folder above the target does not exist");
   const fs::path from = resolved(source);
@@ -187,6 +133,12 @@ Staging::Staging(const fs::path& source, const fs::path& target, StagingOptions 
            fmt::format("source and target overlap: the source is {}; choose a target beside it", from.string()));
   if (is_inside(from, directory_))
     refuse(ErrorCode::kUsage, directory_, "the source lies in the target's staging directory");
+  replaced_ = replaced_by_renames(target_);
+  if (!replaced_.empty() && is_inside(from, replaced_))
+    refuse(ErrorCode::kUsage, replaced_,
+           fmt::format("the source lies in the old target of a run that was ended while it replaced {}: that run with "
+                       "--resume --overwrite removes it; move it away to keep it",
+                       target_.string()));
 
   const fs::file_status status = status_of(target_);
   if (!fs::exists(status)) return;
@@ -195,8 +147,12 @@ Staging::Staging(const fs::path& source, const fs::path& target, StagingOptions 
     refuse(ErrorCode::kUsage, target_,
            "is a mount point: a target is written beside its place and renamed to it, which needs one file system; "
            "choose a folder inside it");
+  check_target();
+}
+
+void Staging::check_target() {
   std::error_code error;
-  target_exists_ = !fs::is_empty(target_, error);
+  target_exists_ = fs::exists(status_of(target_)) && !fs::is_empty(target_, error);
   if (error) io_error(target_, "list", error.value());
   if (target_exists_ && !options_.overwrite && !options_.resume)
     refuse(ErrorCode::kExists, target_,
@@ -204,6 +160,8 @@ Staging::Staging(const fs::path& source, const fs::path& target, StagingOptions 
 }
 
 Start Staging::claim(const std::string& plan_digest) {
+  settle(target_, directory_);
+  check_target();
   const fs::file_status status = own_status_of(directory_);
   if (fs::exists(status)) {
     if (!fs::is_directory(status)) refuse(ErrorCode::kExists, directory_, "is in the way: it is no staging directory");
@@ -337,7 +295,7 @@ void Staging::publish(const std::map<std::string, ManifestFile>& listed) {
   if (error) io_error(directory_, "list", error.value());
   sync_directory(directory_);
   if (target_exists_) {
-    replace_old();
+    replace_target(target_, directory_);
   } else {
     put_in_place(directory_, target_);
   }
@@ -345,26 +303,10 @@ void Staging::publish(const std::map<std::string, ManifestFile>& listed) {
   lock_.reset();
 }
 
-void Staging::replace_old() {
-  if (::renameat2(AT_FDCWD, directory_.c_str(), AT_FDCWD, target_.c_str(), RENAME_EXCHANGE) == 0) {
-    sync_directory(target_.parent_path());
-    remove_old(directory_);
-    return;
-  }
-  if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) io_error(target_, "exchange with the new target", errno);
-  // This file system cannot exchange: for an instant the old target is at TARGET.old.
-  const fs::path old = beside(target_, kOld);
-  if (fs::exists(own_status_of(old)))
-    refuse(ErrorCode::kExists, old,
-           "is in the way of replacing the target; move it away and run again with --resume --overwrite");
-  move_directory(target_, old);
-  move_directory(directory_, target_);
-  sync_directory(target_.parent_path());
-  remove_old(old);
-}
-
 void Staging::check_outside(const fs::path& file) const {
-  refuse_inside(file, {target_, directory_}, "target");
+  std::vector<fs::path> ours = {target_, directory_};
+  if (!replaced_.empty()) ours.push_back(replaced_);
+  refuse_inside(file, ours, "target");
 }
 
 void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
@@ -376,11 +318,18 @@ void check_output(const fs::path& output, const std::vector<fs::path>& inputs) {
       refuse(ErrorCode::kUsage, output,
              place == read ? std::string("is an input of this command, which is only read")
                            : fmt::format("lies in the checkpoint {}, which is only read", input.string()));
+  for (fs::path folder = place.parent_path(); folder.has_relative_path(); folder = folder.parent_path())
+    if (finished_digest(folder) || journal_plan_digest(folder))
+      refuse(ErrorCode::kUsage, output,
+             fmt::format("lies in {}, a target of reshard, which holds only what its run has written; choose another "
+                         "place",
+                         folder.string()));
 }
 
 void check_output_beside(const fs::path& output, const fs::path& target) {
   const fs::path place = resolved(target);
-  refuse_inside(output, {place, beside(place, kPartial), beside(place, kOld)}, "place for the report");
+  refuse_inside(output, {place, beside(place, ".partial"), beside(place, ".old"), beside(place, ".replacing")},
+                "place for the report");
 }
 
 void write_manifest(const fs::path& directory, std::string_view text) {

@@ -5,6 +5,7 @@
 //
 //   TARGET.partial/journal, journal.*   what is written already (journal.hpp)
 //   TARGET.partial/reshard.json         the manifest; its presence makes the directory a finished target
+//   TARGET.old, TARGET.replacing        for an instant, where directories cannot be exchanged (replacement.hpp)
 //
 // All of this is done by process 0 of a run, but for `join`.
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "reshard/base/file.hpp"
+#include "reshard/pipeline/directory_lock.hpp"
 #include "reshard/pipeline/manifest.hpp"
 
 namespace reshard::pipeline {
@@ -43,8 +45,9 @@ class Staging {
   /// exists (kUsage). Nothing is changed.
   Staging(const fs::path& source, const fs::path& target, StagingOptions options);
 
-  /// Locks a TARGET.partial that is there and decides what becomes of it. Nothing is changed but in one case: beside a
-  /// finished target of this plan the old one, left by a run that ended during the exchange, is removed. Errors:
+  /// Locks a TARGET.partial that is there and decides what becomes of it. Nothing is changed but behind a kill while a
+  /// target was replaced: what was moved to TARGET.old is put back or takes the place of TARGET.partial (`settle`), and
+  /// beside a finished target of this plan the old one is removed. Errors:
   /// kExists where it is in use by another run, of another plan, or no option says what to do with it, and where it has
   /// neither manifest nor journal but files of somebody's: only `overwrite` without `resume` discards those.
   Start claim(const std::string& plan_digest);
@@ -71,41 +74,30 @@ class Staging {
   void check_outside(const fs::path& file) const;
 
  private:
-  /// Owns the descriptor that holds the lock.
-  struct Lock {
-    /// `operation`: LOCK_EX or LOCK_SH. Errors: kExists where another run has it, kIo.
-    Lock(const fs::path& directory, int operation);
-    ~Lock();
-    Lock(const Lock&) = delete;
-    Lock& operator=(const Lock&) = delete;
-    void change(int operation) const;
-
-    fs::path directory;
-    int descriptor = -1;
-  };
-
   Start claim_complete(const std::string& plan_digest, const std::string& staged_digest);
   Start claim_unfinished(const std::string& plan_digest);
+  /// Whether it is there. Errors: kExists where it may not be.
+  void check_target();
   /// Of a directory without manifest and journal.
   void check_ours() const;
   /// Of a target that is there and may not be replaced.
   Start claim_target(const std::string& plan_digest) const;
-  void replace_old();
 
   fs::path target_;
   fs::path directory_;
+  fs::path replaced_;  ///< where a killed run has left an old target; else empty
   StagingOptions options_;
   bool target_exists_ = false;  ///< with something in it
   Start start_ = Start::kNothing;
-  std::optional<Lock> lock_;
+  std::optional<DirectoryLock> lock_;
 };
 
-/// Whether a report may be put there: errors kUsage where the folder above it does not exist, or where it is or lies in
-/// one of the inputs (the plan, checkpoints), links followed.
+/// Whether a report may be put there: errors kUsage where the folder above it does not exist, where it is or lies in
+/// one of the inputs (the plan, checkpoints), or in any finished target or staging directory, links followed.
 void check_output(const fs::path& output, const std::vector<fs::path>& inputs);
 
 /// The same for a command that knows a target: errors kUsage where the report would be, or lie in, one of the
-/// directories that a run makes and replaces, TARGET, TARGET.partial and TARGET.old.
+/// places where a run makes and replaces things, TARGET, TARGET.partial, TARGET.old and TARGET.replacing.
 void check_output_beside(const fs::path& output, const fs::path& target);
 
 /// Puts the manifest into the staging directory, flushed, in one step: it is there whole or not at all.

@@ -7,6 +7,7 @@
 
 #include "reshard/base/directory.hpp"
 #include "reshard/pipeline/finished_target.hpp"
+#include "reshard/pipeline/replacement.hpp"
 #include "reshard/pipeline/staging.hpp"
 
 namespace reshard::pipeline {
@@ -15,7 +16,8 @@ namespace {
 Manifest manifest_in(const fs::path& directory) {
   const fs::file_status status = status_of(directory);
   if (!fs::exists(status))
-    throw Error(Issue{ErrorCode::kMissing, directory.string(), kNoTensor, "there is no such directory"});
+    throw Error(Issue{ErrorCode::kMissing, directory.string(), kNoTensor,
+                      "there is no such directory" + moved_away_text(directory)});
   if (!fs::is_directory(status))
     throw Error(Issue{ErrorCode::kFormat, directory.string(), kNoTensor, "is no directory: a finished target is one"});
   std::optional<Manifest> manifest = find_manifest(directory);
