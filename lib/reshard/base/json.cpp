@@ -19,6 +19,12 @@
 namespace reshard {
 namespace {
 
+/// Small pieces of memory that are freed together.
+struct ManyKeys {
+  std::pmr::monotonic_buffer_resource memory;
+  std::pmr::unordered_set<std::string_view> keys{&memory};
+};
+
 /// The keys of an object, of which most have few. The texts outlive the set.
 class KeySet {
  public:
@@ -38,13 +44,8 @@ class KeySet {
  private:
   static constexpr std::size_t kFew = 8;
 
-  struct Many {
-    std::pmr::monotonic_buffer_resource memory;
-    std::pmr::unordered_set<std::string_view> keys{&memory};
-  };
-
   std::vector<std::string_view> few_;
-  std::optional<Many> many_;  ///< beyond kFew, all of them
+  std::optional<ManyKeys> many_;  ///< beyond kFew, all of them
 };
 
 /// Adds to the SAX events what the parser does not check: depth, unique keys, positions.
