@@ -77,16 +77,18 @@ void check_shared_files(const Side& side, const std::vector<Rule>& rules, Placem
   const RankFiles names(*side.files, side);
   std::map<std::string, Index> first_rank;
   for (Index rank = 0; rank < side.mesh.size() && !left.empty(); ++rank) {
-    const auto [file, is_new] = first_rank.try_emplace(names.of(rank), rank);
-    if (is_new) continue;
+    const auto entry = first_rank.try_emplace(names.of(rank), rank);
+    if (entry.second) continue;
+    const std::string& file = entry.first->first;
+    const Index first = entry.first->second;
     std::erase_if(left, [&](const Divider& divider) {
       const layout::Mesh& mesh = side.mesh_of(divider.view);
-      if (mesh.coordinate(file->second, divider.axis) == mesh.coordinate(rank, divider.axis)) return false;
+      if (mesh.coordinate(first, divider.axis) == mesh.coordinate(rank, divider.axis)) return false;
       faults.add(
           ErrorCode::kSchema, at,
           fmt::format("puts ranks {} and {} both into {}, but tensors[{}] divides by axis '{}', on which they "
                       "have different coordinates; {}",
-                      file->second, rank, file->first, divider.rule, divider.axis, remedy(*side.files, divider.axis)));
+                      first, rank, file, divider.rule, divider.axis, remedy(*side.files, divider.axis)));
       return true;
     });
   }

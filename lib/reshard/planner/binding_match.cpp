@@ -134,7 +134,8 @@ void add_unmatched(const plan::ParallelPlan& plan, const SourceCatalog& catalog,
   constexpr std::string_view kChoices = "add a rule, or say `unmatched: replicate` or `unmatched: drop`";
   for (std::size_t i = 0; i < lines.size() && i < kMaxUnmatchedLines; ++i) {
     const SourceTensor& tensor = catalog.tensors[lines[i].first];
-    std::string message = fmt::format("none of the {} rules matches", plan.rules.size());
+    std::string message = plan.rules.size() == 1 ? "the only rule does not match it"
+                                                 : fmt::format("none of the {} rules matches", plan.rules.size());
     if (lines[i].count > 1)
       message += fmt::format(", nor the other {} of the form '{}'", lines[i].count - 1, name_form(tensor.name));
     if (tensor.refusal) message += fmt::format(" (and it is no tensor: {})", tensor.refusal->message);

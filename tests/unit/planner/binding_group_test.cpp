@@ -240,7 +240,7 @@ tensors:
               "cut as a whole",
               "E_GROUP_INCOMPLETE: p.yaml:7: tensors[1]: tensor 'b.weight': group 'b' has no member 'scale'; where it "
               "may be absent "
-              "write \"scale?\" (and 1 more tensors of this rule)"});
+              "write \"scale?\" (and 1 more tensor of this rule)"});
 }
 
 TEST_CASE("members with other dims than the plan says are refused") {

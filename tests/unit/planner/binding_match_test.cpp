@@ -124,7 +124,7 @@ TEST_CASE("many tensors without a rule are one line per form of their names") {
   CHECK(
       refusal("{reshard: 1, source: {}, target: {axes: []}, tensors: [{match: a}]}", catalog(1, tensors)) ==
       Lines{
-          "E_TENSOR_UNMATCHED: p.yaml: tensor 'layers.0.w': none of the 1 rules matches, nor the other 99 of the form "
+          "E_TENSOR_UNMATCHED: p.yaml: tensor 'layers.0.w': the only rule does not match it, nor the other 99 of the form "
           "'layers.*.w'; add a rule, or say `unmatched: replicate` or `unmatched: drop`"});
 }
 

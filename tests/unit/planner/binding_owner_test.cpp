@@ -52,18 +52,18 @@ TEST_CASE("files numbered locally under a rule with global numbers are on the wr
   CHECK(refusal("{reshard: 1, source: {axes: [ep=2]}, target: {axes: []}, tensors: [{match: 'experts.*.w', owner: {ep: "
                 "$1/4}}]}",
                 source) == Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'experts.0.w': stored on rank 1; by `owner` "
-                                 "it belongs on rank 0 (and 1 more tensors of this rule)",
+                                 "it belongs on rank 0 (and 1 more tensor of this rule)",
                                  "E_MISSING: p.yaml:1: tensors[0]: tensor 'experts.2.w': no rank stores it; on axis "
                                  "'ep' `owner` counts $1 from 0 to 3, and tensors like 'experts.0.w' lack 2 to 3: "
                                  "'experts.2.w', 'experts.3.w'; add what is missing, correct the count, or give a "
                                  "pattern that does not match these "
-                                 "numbers (and 1 more tensors of this rule)"});
+                                 "numbers (and 1 more tensor of this rule)"});
   const auto layers = catalog(2, {everywhere("layers.0.w", 2, {2, 2}), everywhere("layers.1.w", 2, {2, 2})});
   CHECK(refusal("{reshard: 1, source: {axes: [pp=2]}, target: {axes: []}, tensors: [{match: 'layers.*.w', owner: {pp: "
                 "$1/4}}]}",
                 layers) == Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'layers.0.w': stored on rank 1; by `owner` "
                                  "it belongs on rank 0; on axis 'pp' no tensor has "
-                                 "number 2 to 3 (of 0 to 3) (and 1 more tensors of this rule)"});
+                                 "number 2 to 3 (of 0 to 3) (and 1 more tensor of this rule)"});
 }
 
 TEST_CASE("expert slices live where both axes of their view say") {

@@ -24,7 +24,7 @@ function showHead() {
 
 function showRemarks() {
   for (const warning of plan.warnings)
-    at("warning-list").append(element("li", {}, element("code", {}, warning.code), ` ${[warning.where, warning.tensor !== null && `tensor ${needsQuotes(warning.tensor) ? shown(warning.tensor) : `'${shown(warning.tensor)}'`}`, warning.message].filter(Boolean).join(": ")}`));
+    at("warning-list").append(element("li", {}, element("code", {}, warning.code), ` ${[warning.where, warning.tensor !== "" && `tensor ${needsQuotes(warning.tensor) ? shown(warning.tensor) : `'${shown(warning.tensor)}'`}`, warning.message].filter(Boolean).join(": ")}`));
   at("warnings").hidden = plan.warnings.length === 0;
   const remark = (name, texts) => { if (texts.length) at("remark-list").append(element("dt", {}, name), element("dd", {}, texts.map(shown).join(", "))); };
   remark("Ignored in the source", plan.ignored_files);

@@ -24,12 +24,14 @@ function bytesText(bytes) {
 }
 const exactBytes = (bytes) => (bytes < 1024 ? bytesText(bytes) : `${bytesText(bytes)} (${bytes.toLocaleString("en")} bytes)`);
 
+// As the text report has them.
 function secondsText(seconds) {
-  if (seconds >= 3600) {
-    const minutes = Math.round(seconds / 60);
-    return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
-  }
-  return seconds >= 100 ? `${seconds.toFixed(0)} s` : `${Number(seconds.toPrecision(3))} s`;
+  if (seconds <= 0) return "0 s";
+  if (seconds < 1e-3) return "<1 ms";
+  if (seconds < 0.9995) return `${(seconds * 1e3).toFixed(0)} ms`;
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds), minutes = Math.round(seconds / 60);
+  return whole < 3600 ? `${Math.floor(whole / 60)} min ${whole % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 const countText = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
 const boxText = (box) => `[${box.map(([begin, end]) => `${begin}:${end}`).join(", ")}]`;
