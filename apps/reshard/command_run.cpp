@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "command.hpp"
 #include "gpus.hpp"
 #include "progress.hpp"
@@ -70,8 +72,14 @@ class RunCommand : public Command {
       if (!first) return;
       const pipeline::PlanHeader header = pipeline::plan_header(*result.prepared, options.prepare);
       if (common.report == Report::kText && !common.quiet) print_warnings(header.warnings);
-      print_result(
-          common, common.report == Report::kJson ? report::run_json(header, result) : report::run_text(header, result));
+      try {
+        print_result(common, common.report == Report::kJson ? report::run_json(header, result)
+                                                            : report::run_text(header, result));
+      } catch (const Error& error) {
+        std::vector<Issue> issues = error.issues();
+        issues.front().message += fmt::format("; the target is complete at {}", result.target.string());
+        throw Error(error.exit(), std::move(issues));
+      }
     });
     return static_cast<int>(Exit::kDone);
   }

@@ -112,6 +112,8 @@ int run_command_line(int argc, char** argv) {
   for (const std::unique_ptr<Command>& command : commands) {
     if (!command->parser()->parsed()) continue;
     try {
+      if (const std::string& output = command->common.output; !output.empty())
+        exchange::agreed(communicator, [&] { check_replaceable(output, known_formats()); });
       return command->run(mpi);
     } catch (const exchange::AgreedError& error) {
       if (first) report_error(command->common, error);

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <thread>
 
+#include "reshard/base/directory.hpp"
 #include "reshard/base/error.hpp"
 #include "reshard/base/file.hpp"
 
@@ -33,6 +34,25 @@ class Descriptor {
 };
 
 constexpr std::chrono::seconds kWaitForReader{5};
+
+/// The beginning of a regular file; empty where it cannot be read.
+std::string beginning(const std::string& path, std::size_t bytes) {
+  std::ifstream file(path, std::ios::binary);
+  std::string out(bytes, '\0');
+  file.read(out.data(), static_cast<std::streamsize>(bytes));
+  out.resize(static_cast<std::size_t>(file.gcount()));
+  return out;
+}
+
+/// A file that has other names, which may be a checkpoint's, is not written into.
+void leave_other_names(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink < 2) return;
+  std::error_code unknown;
+  const fs::path place = fs::canonical(path, unknown);
+  if (!unknown) fs::remove(place, unknown);
+  if (unknown) io_error(path, "replace", unknown.value());
+}
 
 /// A pipe that nobody reads is waited for, as the reader may be about to start, but not for ever.
 int open_to_write(const std::string& path) {
@@ -58,7 +78,28 @@ int open_to_write(const std::string& path) {
 
 }  // namespace
 
+void check_replaceable(const std::string& path, const pipeline::Formats& formats) {
+  const auto refuse = [&](std::string_view what) {
+    throw Error(Issue{ErrorCode::kUsage, path, kNoTensor,
+                      fmt::format("is {}, which --output does not replace; choose another place", what)});
+  };
+  const fs::file_status status = status_of(path);
+  if (fs::is_directory(status)) refuse("a directory");
+  if (!fs::is_regular_file(status)) return;
+  for (const auto& format : formats.all())
+    if (format->recognises(path)) refuse(fmt::format("a {} file", format->name()));
+  constexpr std::size_t kEnoughBytes = 4096;
+  const std::string begin = beginning(path, kEnoughBytes);
+  for (const std::string_view schema : {"\"reshard.manifest\"", "\"weight_map\""})
+    if (begin.find(schema) != std::string::npos) refuse("a file of a checkpoint");
+  // The key that every plan has (plan format section 2), in YAML and in JSON.
+  if (begin.starts_with("reshard:") || begin.find("\nreshard:") != std::string::npos ||
+      begin.find("\"reshard\"") != std::string::npos)
+    refuse("a plan");
+}
+
 void write_report(const std::string& path, std::string_view text) {
+  leave_other_names(path);
   const Descriptor file(open_to_write(path));
   while (!text.empty()) {
     const ssize_t written = ::write(file.number(), text.data(), text.size());
@@ -74,11 +115,8 @@ void write_report(const std::string& path, std::string_view text) {
 bool may_take_error(const std::string& path) {
   std::error_code unknown;
   if (!std::filesystem::is_regular_file(path, unknown)) return true;
-  std::ifstream file(path, std::ios::binary);
-  std::string begin(40, '\0');
-  file.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  begin.resize(static_cast<std::size_t>(file.gcount()));
-  if (begin.empty()) return file.is_open();
+  const std::string begin = beginning(path, 40);
+  if (begin.empty()) return std::ifstream(path).is_open();
   // As reports begin. A manifest and a report of `inspect` begin alike, and may be inputs.
   constexpr std::string_view kBegin = "{\n \"schema\": \"reshard.";
   if (!begin.starts_with(kBegin)) return false;

@@ -2,9 +2,10 @@
 
 import json
 import os
+import shutil
 import subprocess
 
-from support import Case, command, environment, execute
+from support import Case, command, environment, execute, snapshot
 from tensors import iota
 
 
@@ -72,6 +73,57 @@ class Outputs(Case):
             result = self.run_plan(plan, self.source, "--report", "json", "--output", output)
             self.assert_exit(result, 0)
             self.assertEqual(result.out != "", output == "/dev/stdout")
+
+
+class Mistaken(Case):
+    """Places of reports that are files of checkpoints, plans or directories: of whatever checkpoint, an input or not."""
+
+    def setUp(self):
+        super().setUp()
+        self.source = self.full({"w": iota(4)})
+        self.plan_file = self.tp_plan(0, 2, ("w", {"0": "tp"}))
+        target = self.convert(self.plan_file, self.source)
+        hdf5 = self.convert(self.plan_file, self.source, "--target-format", "hdf5")
+        self.other = self.dir / "other"
+        self.other.mkdir()
+        for path in (target / "rank-00000.safetensors", hdf5 / "rank-00001.h5", target / "reshard.json"):
+            shutil.copy(path, self.other / f"copy-of-{path.name}")
+        (self.other / "index.json").write_text('{"metadata": {"total_size": 16}, "weight_map": {"w": "model-00001-of-00001.safetensors"}}')
+        (self.other / "plan.yaml").write_text("# a plan\nreshard: 1\n")
+        shutil.copy(self.plan_file, self.other / "plan.json")
+        (self.other / "folder").mkdir()
+        self.target = self.dir / "never"
+        self.commands = (("inspect", self.source), ("compare", self.source, self.source), ("verify", target), ("plan", self.plan_file, "--source", self.source),
+                         ("plan", self.plan_file, "--check"), ("run", self.plan_file, "--source", self.source, "--target", self.target))
+
+    def test_are_refused_and_stay_as_they_are(self):
+        before = snapshot(self.other)
+        for place in self.other.iterdir():
+            for words in self.commands:
+                with self.subTest(place=place.name, command=words[0]):
+                    self.assert_refused(self.reshard(*words, "--report", "json", "--output", place), 2, "E_USAGE", words=(place,))
+        self.assertEqual(snapshot(self.other), before)
+
+    def test_other_names_of_a_file_keep_what_it_held(self):
+        hard = self.dir / "report.json"
+        kept = self.dir / "kept.json"
+        kept.write_text("kept")
+        os.link(kept, hard)
+        (self.dir / "link.json").symlink_to(hard)
+        self.assert_exit(self.reshard(*self.commands[0], "--report", "json", "--output", self.dir / "link.json"), 0)
+        self.assertEqual(kept.read_text(), "kept")
+        self.assertEqual(json.loads(hard.read_text())["schema"], "reshard.inspect")
+
+    def test_a_report_that_cannot_be_written_says_that_the_target_is_complete(self):
+        result = self.reshard(*self.commands[-1], "--output", "/dev/full")
+        self.assert_exit(result, 5)
+        self.assertIn(f"the target is complete at {self.target}", result.err)
+        self.assert_exit(self.reshard("verify", self.target), 0)
+
+    def test_a_report_of_an_unknown_format_is_no_source(self):
+        report = self.dir / "report.json"
+        report.write_text(self.reshard("inspect", self.source, "--report", "json").out.replace('"format": "safetensors"', '"format": "pickles"'))
+        self.assert_refused(self.reshard("plan", self.plan_file, "--source", report), 4, "E_FORMAT", words=(report, "pickles"))
 
 
 class EmptyValues(Case):

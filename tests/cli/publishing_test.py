@@ -184,6 +184,36 @@ class Finished(Ended):
         self.assertIn("config.json", snapshot(self.target))
         self.assertEqual(self.go("--resume", "--copy-side-files").json()["side_files_left"], [])
 
+    def test_what_lies_beside_a_finished_target_is_told_and_kept(self):
+        """A complete copy, newer, and one that a run was killed in: neither is this run's to remove without --overwrite."""
+        self.assert_exit(self.go(), 0)
+        before = snapshot(self.target)
+        shutil.copytree(self.target, self.partial)
+        os.utime(self.partial / "reshard.json")  # the later one of two
+        for unfinished in (False, True):
+            if unfinished:
+                (self.partial / "reshard.json").unlink()
+                (self.partial / "note").write_text("mine")
+            there = snapshot(self.partial)
+            report = self.go("--resume").json()
+            self.assertIn(("W_PARTIAL", str(self.partial)), [(w["code"], w["where"]) for w in report["warnings"]])
+            self.assertEqual((snapshot(self.target), snapshot(self.partial)), (before, there))
+
+    def test_a_file_of_somebodys_is_not_removed_with_the_old_target(self):
+        self.assert_exit(self.go(), 0)
+        shutil.copytree(self.target, self.partial)
+        os.utime(self.partial / "reshard.json", ns=(0, 0))  # the earlier one: what the finished target replaced
+        (self.partial / "notes.txt").write_text("mine")
+        both = snapshot(self.target), snapshot(self.partial)
+        result = self.go("--resume")
+        self.assert_exit(result, 2)
+        self.assert_error_lines(result, "E_EXISTS")
+        self.assertIn("notes.txt", result.err)
+        self.assertEqual((snapshot(self.target), snapshot(self.partial)), both)
+        (self.partial / "notes.txt").unlink()
+        self.assert_exit(self.go("--resume"), 0)
+        self.assertFalse(self.partial.exists())
+
     def test_another_target_is_in_the_way(self):
         other = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": ["tp=2"]}, "tensors": [{"match": "**"}]}, "other.json")
         self.assert_exit(self.go(plan=other), 0)

@@ -375,6 +375,8 @@ class NumberedSet(VerifyCase):
     def test_a_missing_file(self):
         (self.target / self.FILES[2]).unlink()
         self.assertEqual(self.verify(self.target), [("E_MISSING", self.FILES[2], "")])
+        listed = json.loads((self.target / "reshard.json").read_text())["file_list"]
+        self.assertEqual(self.reshard("verify", self.target, "--report", "json").json()["files"], len(listed) - 1)
 
     def test_the_index(self):
         path = self.target / self.INDEX

@@ -299,6 +299,11 @@ RunResult run_noting_stage(const RunOptions& options, const Formats& formats, Co
         if (first) staging->publish(read_manifest(staging->directory() / kManifestName).file_list);
       });
     }
+    if (result.start == Start::kFinished && is_there(staging->directory()))
+      result.prepared->warnings.push_back(
+          {"W_PARTIAL", staging->directory().string(), kNoTensor,
+           "was left beside the finished target by another run; --resume --overwrite goes on with it, --overwrite "
+           "alone discards it"});
     // The target is as its manifest says: what that run did not copy is not added.
     std::erase_if(result.side_files_left, [&](const std::string& name) { return is_there(result.target / name); });
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

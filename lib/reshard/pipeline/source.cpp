@@ -144,7 +144,11 @@ SourceCheckpoint SourceCheckpoint::of_report(const fs::path& report, const plan:
                 {Issue{ErrorCode::kMeshWorld, report.string(), kNoTensor,
                        fmt::format("tells of {} ranks, the source mesh has {}", inspection.ranks, side.mesh.size())}});
   SourceCheckpoint source;
-  source.format_ = &formats.named(inspection.format);
+  try {
+    source.format_ = &formats.named(inspection.format);
+  } catch (const Error& error) {
+    throw Error(Issue{ErrorCode::kFormat, report.string(), kNoTensor, error.issues().front().message});
+  }
   source.root_ = report.parent_path();
   source.tensor_bytes_ = inspection.bytes;
   source.catalog_.ranks = inspection.ranks;

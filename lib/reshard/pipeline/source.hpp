@@ -42,8 +42,8 @@ class SourceCheckpoint {
                                const Holdings& holdings = {});
 
   /// What a report of `inspect` tells of a checkpoint: to plan with, not to read from. Its files are not known.
-  /// Errors: kFormat and kIo of the report, kMeshWorld (other ranks than those of `side.mesh`), kUnsupported (its
-  /// format is none of `formats`).
+  /// Errors: kFormat and kIo of the report, kMeshWorld (other ranks than those of `side.mesh`). A format that is
+  /// none of `formats` is kFormat.
   static SourceCheckpoint of_report(const fs::path& report, const plan::Side& side, const Formats& formats);
 
   /// The files are those that the source's manifest lists. `side`: that of open(). Errors (all, exit 4): kFormat of a

@@ -96,20 +96,25 @@ std::set<fs::path> folders_of(const std::vector<std::string>& files) {
   return out;
 }
 
-/// A directory that has all that its manifest lists, and no other file. `again`: the options that go on from here.
-void check_complete(const fs::path& directory, const std::map<std::string, ManifestFile>& listed,
-                    std::string_view again) {
+/// Refuses what the manifest does not list: `what` it is, and what to do.
+void check_all_listed(const fs::path& directory, const std::map<std::string, ManifestFile>& listed,
+                      std::string_view what) {
   std::vector<std::string> names;
   for (const auto& [name, file] : listed) names.push_back(name);
   const std::set<fs::path> folders = folders_of(names);
-  check_no_strays(directory,
-                  fmt::format("was not made by this run, but would become part of the target: nothing is published; "
-                              "move it away and run again with {}",
-                              again),
-                  [&](const fs::path& path, fs::file_type type) {
-                    if (type == fs::file_type::directory) return folders.contains(path);
-                    return path == kManifestName || listed.contains(path.string());
-                  });
+  check_no_strays(directory, what, [&](const fs::path& path, fs::file_type type) {
+    if (type == fs::file_type::directory) return folders.contains(path);
+    return path == kManifestName || listed.contains(path.string());
+  });
+}
+
+/// A directory that has all that its manifest lists, and no other file. `again`: the options that go on from here.
+void check_complete(const fs::path& directory, const std::map<std::string, ManifestFile>& listed,
+                    std::string_view again) {
+  check_all_listed(directory, listed,
+                   fmt::format("was not made by this run, but would become part of the target: nothing is published; "
+                               "move it away and run again with {}",
+                               again));
   if (const std::string wrong = wrong_size(listed, directory); !wrong.empty())
     refuse(ErrorCode::kMissing, directory,
            fmt::format("is not as it was written: {}; nothing is published; --overwrite without --resume begins again",
@@ -198,6 +203,12 @@ Start Staging::claim_complete(const std::string& plan_digest, const std::string&
   if (digest && (staged_digest != plan_digest || (*digest == plan_digest && !is_newer))) {
     const Start start = claim_target(plan_digest);
     if (start == Start::kFinished) {
+      // Who replaces a target gives up what it holds; others do not.
+      if (!options_.overwrite)
+        check_all_listed(directory_, read_manifest(directory_ / kManifestName).file_list,
+                         fmt::format("was made by no run, and lies in {}, which was left while {} was replaced and "
+                                     "would be removed; move it away, or discard it with --resume --overwrite",
+                                     directory_.string(), target_.string()));
       remove_finished(directory_);
       lock_.reset();
     }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -47,6 +48,10 @@ Verification verify(const VerifyOptions& options, const Formats& formats, exchan
   const ReadBack read = read_back(*manifest, options.directory, formats, options.read, communicator);
   out.bytes = read.bytes;
   out.problems.insert(out.problems.end(), read.problems.begin(), read.problems.end());
+  // Those that are there: of the others nothing could be read.
+  out.files -= std::count_if(read.problems.begin(), read.problems.end(), [](const TargetProblem& problem) {
+    return problem.code == ErrorCode::kMissing && !problem.tensor;
+  });
   return out;
 }
 

@@ -20,7 +20,7 @@ struct VerifyOptions {
 
 struct Verification {
   fs::path directory;
-  std::int64_t files = 0;    ///< of the manifest
+  std::int64_t files = 0;    ///< of the manifest that are there
   std::int64_t tensors = 0;  ///< of the manifest
   std::int64_t bytes = 0;    ///< of the files that were read
   std::vector<TargetProblem> problems;

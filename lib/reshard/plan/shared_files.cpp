@@ -84,11 +84,10 @@ void check_shared_files(const Side& side, const std::vector<Rule>& rules, Placem
     std::erase_if(left, [&](const Divider& divider) {
       const layout::Mesh& mesh = side.mesh_of(divider.view);
       if (mesh.coordinate(first, divider.axis) == mesh.coordinate(rank, divider.axis)) return false;
-      faults.add(
-          ErrorCode::kSchema, at,
-          fmt::format("puts ranks {} and {} both into {}, but tensors[{}] divides by axis '{}', on which they "
-                      "have different coordinates; {}",
-                      first, rank, file, divider.rule, divider.axis, remedy(*side.files, divider.axis)));
+      faults.add(ErrorCode::kSchema, at,
+                 fmt::format("puts ranks {} and {} both into {}, but tensors[{}] divides by axis '{}', on which they "
+                             "have different coordinates; {}",
+                             first, rank, file, divider.rule, divider.axis, remedy(*side.files, divider.axis)));
       return true;
     });
   }

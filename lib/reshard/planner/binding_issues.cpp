@@ -32,7 +32,9 @@ std::vector<Issue> FoldedIssues::issues() const {
   for (const auto& [key, entry] : entries_) {
     const auto& [rule, code, cause] = key;
     std::string message = entry.message;
-    if (entry.count > 1) message += fmt::format(" (and {} more {} of this rule)", entry.count - 1, entry.count == 2 ? "tensor" : "tensors");
+    if (entry.count > 1)
+      message +=
+          fmt::format(" (and {} more {} of this rule)", entry.count - 1, entry.count == 2 ? "tensor" : "tensors");
     lines.push_back({rule, Issue{code, rule_place(*plan_, rule), entry.tensor, std::move(message)}});
   }
   std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) {

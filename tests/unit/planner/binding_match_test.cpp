@@ -121,11 +121,10 @@ TEST_CASE("tensors without a rule are all named, or dropped, or replicated and s
 TEST_CASE("many tensors without a rule are one line per form of their names") {
   std::vector<SourceTensor> tensors{everywhere("a", 1, {2})};
   for (int i = 0; i < 100; ++i) tensors.push_back(everywhere(fmt::format("layers.{}.w", i), 1, {2}));
-  CHECK(
-      refusal("{reshard: 1, source: {}, target: {axes: []}, tensors: [{match: a}]}", catalog(1, tensors)) ==
-      Lines{
-          "E_TENSOR_UNMATCHED: p.yaml: tensor 'layers.0.w': the only rule does not match it, nor the other 99 of the form "
-          "'layers.*.w'; add a rule, or say `unmatched: replicate` or `unmatched: drop`"});
+  CHECK(refusal("{reshard: 1, source: {}, target: {axes: []}, tensors: [{match: a}]}", catalog(1, tensors)) ==
+        Lines{"E_TENSOR_UNMATCHED: p.yaml: tensor 'layers.0.w': the only rule does not match it, nor the other 99 of "
+              "the form "
+              "'layers.*.w'; add a rule, or say `unmatched: replicate` or `unmatched: drop`"});
 }
 
 TEST_CASE("an adapter that the base pattern does not cover is not guessed") {

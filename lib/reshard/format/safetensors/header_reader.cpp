@@ -257,7 +257,8 @@ std::int64_t declared_bytes(const std::string& path, const StoredTensor& tensor)
       is_empty = true;
     } else if (__builtin_mul_overflow(bytes, extent, &bytes)) {
       fail(ErrorCode::kFormat, path, tensor.name,
-           fmt::format("shape [{}] of {}: its extents other than 0 make 2^63 bytes or more", fmt::join(tensor.shape, ", "), name(tensor.dtype)));
+           fmt::format("shape [{}] of {}: its extents other than 0 make 2^63 bytes or more",
+                       fmt::join(tensor.shape, ", "), name(tensor.dtype)));
     }
   }
   return is_empty ? 0 : bytes;
