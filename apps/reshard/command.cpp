@@ -31,16 +31,20 @@ std::pair<std::string, std::int64_t> parse_set(const std::string& text) {
   std::int64_t value = 0;
   if (equals != std::string::npos && equals > 0) {
     const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + equals + 1, end, value);
-    if (error == std::errc{} && stop == end) return {text.substr(0, equals), value};
+    const char* const number = text.data() + equals + 1;
+    const auto [stop, error] = std::from_chars(number, end, value);
+    const char* const digits = number + (text[equals + 1] == '-' ? 1 : 0);
+    const bool padded = stop - digits > 1 && *digits == '0';
+    if (error == std::errc{} && stop == end && !padded) return {text.substr(0, equals), value};
   }
-  usage_error(fmt::format("--set {}: expected name=value with a whole number, as in --set tp=4", text));
+  usage_error(
+      fmt::format("--set {}: expected name=value with a whole number without leading zeros, as in --set tp=4", text));
 }
 
-/// Whether a person reads the result. Open MPI gives its first process a terminal even where the job's output goes to a
-/// file.
-bool is_read_at_terminal() {
-  return !is_launched() && isatty(STDOUT_FILENO) == 1;
+/// Whether a person reads standard output or standard error. Open MPI gives its first process a terminal even where the
+/// job's output goes to a file.
+bool is_read_at_terminal(int descriptor) {
+  return !is_launched() && isatty(descriptor) == 1;
 }
 
 /// A terminal that shows colours, and a user who has not said no (https://no-color.org).
@@ -147,9 +151,13 @@ int default_threads(int local_processes) {
   return std::clamp(cores / local_processes, 1, kMostByDefault);
 }
 
+void say(std::string_view line) {
+  const std::string text = fmt::format("reshard: {}\n", line);
+  std::fputs((is_read_at_terminal(STDERR_FILENO) ? report::wrapped_lines(text) : text).c_str(), stderr);
+}
+
 void print_warnings(const std::vector<Warning>& warnings) {
-  // Under a launcher a terminal is no sign that a person reads (is_read_at_terminal).
-  if (!is_launched() && isatty(STDERR_FILENO) == 1) {
+  if (is_read_at_terminal(STDERR_FILENO)) {
     std::fputs(report::warnings_text(warnings).c_str(), stderr);
   } else {
     for (const std::string& line : report::warning_lines(warnings)) std::fputs((line + '\n').c_str(), stderr);
@@ -162,7 +170,8 @@ void add_footer(CLI::App& command, const std::string& example) {
 
 void print_result(const CommonOptions& options, const std::string& result) {
   if (options.output.empty()) {
-    const std::string text = options.report == Report::kText && is_read_at_terminal() ? terminal_text(result) : result;
+    const std::string text =
+        options.report == Report::kText && is_read_at_terminal(STDOUT_FILENO) ? terminal_text(result) : result;
     std::fwrite(text.data(), 1, text.size(), stdout);
     if (std::fflush(stdout) != 0) throw Error(Issue{ErrorCode::kIo, "standard output", kNoTensor, "cannot be written"});
   } else {

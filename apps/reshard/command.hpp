@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mpi_environment.hpp"
@@ -56,7 +57,8 @@ inline constexpr int kMostThreads = 1024;
 inline constexpr const char* kExitCodes = R"(Exit codes:
   0  done
   1  compared or verified, and different
-  2  usage; target exists or is locked; places overlap; plan file cannot be opened
+  2  usage; target exists or is locked; places overlap; plan file cannot be
+     opened
   3  the plan is wrong on its own
   4  the checkpoint is wrong, or plan and checkpoint disagree
   5  input/output failed; disk full
@@ -68,6 +70,9 @@ void add_footer(CLI::App& command, const std::string& example);
 
 /// To standard output, text in colour where that is a terminal; or to the file of --output.
 void print_result(const CommonOptions& options, const std::string& result);
+
+/// A line on standard error: a paragraph on a terminal. That nobody can read it is no reason to end otherwise.
+void say(std::string_view line);
 
 /// To standard error: paragraphs on a terminal, else a line each, which a search in a log finds whole.
 void print_warnings(const std::vector<Warning>& warnings);

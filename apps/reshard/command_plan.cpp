@@ -43,6 +43,10 @@ class PlanCommand : public Command {
       throw Error(Issue{ErrorCode::kUsage, "", kNoTensor,
                         fmt::format("--report html shows a dry run of all ranks; with {} say text or json",
                                     check_ ? "--check" : "--rank")});
+    if (check_ && (rank_ || !tensor_.empty()))
+      throw Error(Issue{ErrorCode::kUsage, "", kNoTensor,
+                        fmt::format("--check looks at the plan alone and lists no tensors: leave out {}",
+                                    rank_ ? "--rank" : "--tensor")});
     pipeline::PrepareOptions options = prepare_options(planning_, common);
     options.processes = processes_ > 0 ? processes_ : launched;
     options.allow_report = true;

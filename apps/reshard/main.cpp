@@ -13,6 +13,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "command.hpp"
@@ -22,6 +23,7 @@
 #include "reshard/base/error.hpp"
 #include "reshard/format/hdf5/hdf5.hpp"
 #include "reshard/report/error_report.hpp"
+#include "reshard/report/text.hpp"
 
 namespace reshard::app {
 namespace {
@@ -37,10 +39,22 @@ std::string version_text() {
                      with != nullptr ? with->nccl_version() : kWithout);
 }
 
-/// A line on standard error. That nobody can read it is no reason to end otherwise.
-void say(std::string_view line) {
-  std::fputs(fmt::format("reshard: {}\n", line).c_str(), stderr);
-}
+/// Help within 80 columns, which the parser's own does not keep to.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  std::string make_description(const CLI::App* app) const override {
+    return report::folded_text(app->get_description(), report::kColumns) + '\n';
+  }
+
+  std::string make_option_desc(const CLI::Option* option) const override {
+    // The parser puts what follows a newline under the first line.
+    return report::folded_text(option->get_description(), report::kColumns - get_column_width());
+  }
+
+  std::string make_subcommand(const CLI::App* command) const override {
+    return report::labelled(command->get_name(), command->get_description());
+  }
+};
 
 /// Text to standard error, JSON where the result would have gone.
 void report_error(const CommonOptions& options, const Error& error) {
@@ -75,8 +89,17 @@ void refuse_empty_values(const CLI::App& command) {
                               static_cast<int>(Exit::kUsage));
 }
 
+/// Whether the words ask for JSON. Where the parser refuses them, it does not tell.
+bool ask_for_json(const std::vector<std::string_view>& words) {
+  for (std::size_t w = 0; w < words.size() && words[w] != "--"; ++w)
+    if (words[w] == "--report=json" || (words[w] == "--report" && w + 1 < words.size() && words[w + 1] == "json"))
+      return true;
+  return false;
+}
+
 int run_command_line(int argc, char** argv) {
   CLI::App app("reshard rewrites a model checkpoint cut for one parallel layout as one cut for another.", "reshard");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("--version", version_text(), "Versions of reshard and of the libraries it is built with");
   app.require_subcommand(1);
   app.footer(kExitCodes);
@@ -105,8 +128,11 @@ int run_command_line(int argc, char** argv) {
       say("standard output cannot be written to");
       return static_cast<int>(Exit::kIo);
     }
+    CommonOptions options;
+    if (ask_for_json({argv + 1, argv + argc})) options.report = Report::kJson;
     if (first)
-      say(to_line(Issue{ErrorCode::kUsage, "", kNoTensor, fmt::format("{} (see reshard --help)", error.what())}));
+      report_error(options, Error(Issue{ErrorCode::kUsage, "", kNoTensor,
+                                        fmt::format("{} (see reshard --help)", error.what())}));
     return static_cast<int>(Exit::kUsage);
   }
   for (const std::unique_ptr<Command>& command : commands) {

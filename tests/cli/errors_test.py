@@ -8,6 +8,7 @@ import signal
 import time
 import unittest
 
+import schemas
 from stopped import Stopped, descendants
 from support import Case, command, environment, execute
 from tensors import even, iota, noise
@@ -91,6 +92,39 @@ class OneVerdict(Case):
             self.assertEqual((report["schema"], report["version"], set(report)), ("reshard.error", 1, {"schema", "version", "errors"}))
             self.assertEqual([error["code"] for error in report["errors"]], ["E_MISSING"])
             self.assertEqual(set(report["errors"][0]), {"code", "where", "tensor", "message"})
+
+    def test_usage_errors_are_reported_too(self):
+        run = ("run", self.four, "--source", self.source, "--target", self.dir / "t")
+        for words, named in (((*run, "--threads", "x"), "--threads"), (("plan", self.four, "--processes", "0"), "--processes"), (("plan",), "PLAN"),
+                             ((*run, "--memory", ""), "--memory"), (("frobnicate",), "frobnicate"), ((*run, "--frobnicate"), "--frobnicate")):
+            with self.subTest(words=[str(word) for word in words]):
+                plain = self.reshard(*words)
+                self.assert_refused(plain, 2, "E_USAGE", words=(named,), target=self.dir / "t")
+                self.assertEqual(plain.out, "")
+                for report in (("--report", "json"), ("--report=json",)):
+                    result = self.reshard(*words, *report)
+                    self.assert_exit(result, 2)
+                    self.assertEqual(len(result.err.splitlines()), 1, str(result))
+                    document = result.json()
+                    if schemas.available:
+                        self.assertEqual(schemas.problems("report-error", document), [])
+                    self.assertEqual(document["schema"], "reshard.error")
+                    error, = document["errors"]
+                    self.assertEqual(error["code"], "E_USAGE")
+                    self.assertIn(named, error["message"])
+        result = self.reshard("plan", "--report", "json", np=3)
+        self.assert_exit(result, 2)
+        self.assertEqual(result.json()["schema"], "reshard.error")
+        self.assertEqual(self.reshard("plan", "--report", "text").out, "")
+
+    def test_set_takes_numbers_as_plans_write_them(self):
+        plan = self.plan({"reshard": 1, "vars": {"n": 2}, "target": {"axes": ["tp=${n}"]}, "tensors": [{"match": "**"}]})
+        for number in ("04", "-04", "00", "-00"):
+            result = self.reshard("plan", plan, "--check", "--set", f"n={number}")
+            self.assert_refused(result, 2, "E_USAGE", words=(f"--set n={number}", "leading zeros"))
+        self.assert_exit(self.reshard("plan", plan, "--check", "--set", "n=40"), 0)
+        for number in ("0", "-1"):  # numbers, but no sizes of an axis
+            self.assert_exit(self.reshard("plan", plan, "--check", "--set", f"n={number}"), 3)
 
     def test_a_staging_directory_that_cannot_be_made(self):
         target = self.dir / "target"

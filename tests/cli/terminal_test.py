@@ -68,6 +68,19 @@ class Colour(Terminal):
         self.assertEqual([line for line in received.splitlines() if len(line) > 80], [])
         self.assertEqual(received.split(), plain.split())
 
+    def test_errors_are_wrapped_for_terminals(self):
+        plan = self.plan({"reshard": 1, "source": {"axes": ["tp=2"]}, "target": {"axes": ["tp=2"]}, "tensors": [
+            {"match": f"model.layers.{i}.w", "shard": {"0": "tpp"}} for i in range(2)]})
+        for words, code, issues in ((("plan", plan, "--check"), 3, 2), (("plan", plan, "--source", self.dir, "--processes", "0"), 2, 1)):
+            plain = self.reshard(*words)
+            self.assert_exit(plain, code)
+            self.assertEqual(len(plain.err.splitlines()), issues)
+            self.assertGreater(max(len(line) for line in plain.err.splitlines()), 80)
+            received = self.on_a_terminal(*words, stream="stderr", code=code)
+            self.assertEqual([line for line in received.splitlines() if len(line) > 80], [])
+            self.assertEqual(received.split(), plain.err.split())
+            self.assertEqual(len([line for line in received.splitlines() if not line.startswith("  ")]), issues)
+
     def test_a_launcher_s_terminal_shows_none(self):
         """A launcher may give its first process a terminal although the job's own output goes to a file."""
         words = ("plan", self.tp_plan(0, 2, ("w", {"0": "tp"})), "--source", self.full({"w": iota(4)}))
@@ -253,6 +266,34 @@ class Help(Case):
         self.assertIn("nearest: tensors[1] '**.mlp.{gates.weight,bias}'", unmatched["model.layers.0.mlp.gate.weight"])
         self.assertNotIn("nearest", unmatched["other"])
 
+    def test_80_columns(self):
+        """Every option begins a line, and its description is whole, though folded under the description column."""
+        described = {"run": ("--check-replicas", "Read all copies in the source and require equal bytes"),
+                     "plan": ("--rank", "List only what this target rank stores: its local model layout"),
+                     "inspect": ("--output", "Write the result to this file instead of standard output"),
+                     "verify": ("--quiet", "No progress, warnings and notices on standard error"),
+                     "compare": ("--plan", "needed where a checkpoint of several ranks has no manifest")}
+        options = {"run": "--source --target --transport --memory --device-memory --threads --overwrite --resume --check-replicas --verify --allow-extra "
+                          "--allow-missing --allow-external --set --target-format --copy-side-files",
+                   "plan": "--source --target --transport --memory --device-memory --allow-extra --allow-missing --allow-external --set --target-format "
+                           "--tensor --rank --processes --check",
+                   "inspect": "--allow-external", "verify": "--allow-external", "compare": "--plan --allow-external"}
+        for name in ("", *COMMANDS):
+            with self.subTest(command=name):
+                result = self.reshard(*name.split(), "--help")
+                self.assert_exit(result, 0)
+                lines = result.out.splitlines()
+                self.assertEqual([line for line in lines if len(line) > 80 or line != line.rstrip()], [])
+                wanted = ["--version"] if name == "" else [*options[name].split(), "--report", "--output", "--quiet", "--verbose"]
+                begun = [line.split()[0] for line in lines if line.startswith("  ") and not line.startswith("   ")]
+                for option in (*wanted, *(COMMANDS if name == "" else ())):
+                    self.assertEqual(begun.count(option), 1, option)
+                if name:
+                    option, text = described[name]
+                    at = next(i for i, line in enumerate(lines) if line.startswith(f"  {option} "))
+                    end = next(i for i in range(at + 1, len(lines)) if not lines[i].startswith(30 * " "))
+                    self.assertIn(text, " ".join(" ".join(lines[at:end]).split()))
+
     def test_a_plan_alone(self):
         good = self.tp_plan(2, 4, ("w", {"0": "tp"}))
         result = self.reshard("plan", good, "--check")
@@ -261,6 +302,10 @@ class Help(Case):
         result = self.reshard("plan", good, "--check", "--report", "json")
         self.assert_exit(result, 0)
         self.assertEqual(result.json(), {"schema": "reshard.check", "version": 1, "errors": [], "warnings": []})
+        for option, value in (("--rank", "0"), ("--tensor", "w")):
+            result = self.reshard("plan", good, "--check", option, value)
+            self.assert_refused(result, 2, "E_USAGE", words=("--check", option, "the plan alone"))
+            self.assertEqual(result.out, "")
         result = self.reshard("plan", good)
         self.assert_refused(result, 2, "E_USAGE", words=("--source", "--check"))
         result = self.reshard("plan", self.tp_plan(2, 4, ("w", {"0": "tpp"}), ("v", {"0": {"axes": "tp", "units": 2}})), "--check")

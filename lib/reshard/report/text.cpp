@@ -166,6 +166,10 @@ std::string wrapped(std::string_view text) {
   return out;
 }
 
+std::string folded_text(std::string_view text, std::size_t columns) {
+  return fmt::format("{}", fmt::join(folded(text, columns, columns), "\n"));
+}
+
 std::string wrapped_lines(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -33,6 +33,8 @@ std::string labelled(std::string_view label, std::string_view text);
 std::string paragraph(std::string_view text);
 /// A paragraph whose further lines are indented by two columns.
 std::string wrapped(std::string_view text);
+/// The text in lines of at most so many columns, without a newline behind the last.
+std::string folded_text(std::string_view text, std::size_t columns);
 /// A report for a terminal: its lines that pass kColumns, but for indented ones, as such paragraphs.
 std::string wrapped_lines(std::string_view text);
 /// "warning: W_FALLBACK: ..." or "notice: ..." for each, however long.
