@@ -93,6 +93,10 @@ TEST_CASE("dims whose true size one shard does not tell are named alone") {
   // Sequences of 3 and 5 elements, padded to 4 and 8.
   CHECK(held("cp=2", "{match: w, shard: {0: {axes: cp, layout: zigzag, packed: {cu_seqlens: [0, 3, 8]}}}}", 1,
              catalog(2, {by_rank("w", {{{6}}})})) == "'w' (tensors[0]), what is its own of dim 0");
+  CHECK(held("cp=2",
+             "{match: w, shard: {0: {axes: cp, layout: zigzag, packed: {cu_seqlens: cu}}}}, {match: cu, optional: "
+             "true}",
+             1, catalog(2, {by_rank("w", {{{6}}})})) == "'w' (tensors[0]), what is its own of dim 0");
 }
 
 TEST_CASE("tensors that no other rank has, groups and local numbers") {

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -215,6 +216,22 @@ TEST_CASE("what a process writes it reads itself where the shares allow it") {
   CHECK(foreign == 0);
 }
 
+TEST_CASE("tiles are taken in turn from the processes' shares of the target") {
+  const replay::Pair pair = uncut_to_rows(64, 4, 2);
+  Setup setup;
+  setup.add(pair, 4, 2 * 4 * 2);  // tiles of the same size
+  const TargetMap map = setup.map(2);
+  Rounds rounds(setup.work, map, 2, {1 << 20});
+  std::vector<int> taken(2, 0);
+  while (const auto round = rounds.next())
+    for (const RoundTile& tile : *round) {
+      ++taken[static_cast<std::size_t>(tile.writers.front().front())];
+      CHECK(std::abs(taken[0] - taken[1]) <= 1);
+    }
+  CHECK(taken[0] > 1);
+  CHECK(taken[0] == taken[1]);
+}
+
 TEST_CASE(
     "between GPUs the host holds what is read and written, the device the messages too, one process's own included") {
   const replay::Pair pair = uncut_to_rows(30, 4, 2);
@@ -267,4 +284,33 @@ TEST_CASE("a round between GPUs has no more tasks than the tables hold, however 
   std::vector<std::int64_t> tasks;
   while (rounds.next()) tasks.push_back(rounds.held().front().tasks);
   CHECK(tasks == std::vector<std::int64_t>{planner::kRoundTasks, planner::kRoundTasks});
+}
+
+TEST_CASE("an entry of a GPU's table walks the innermost dims, one fewer where the last has no run") {
+  random_layouts::Case c;
+  c.shape = {6, 4, 4, 4, 4, 4};
+  c.source.axes = {{"a", 1}};
+  c.source.cut.dims.resize(6);
+  // Half of every dim, so that none continues another: boxes of 3 x 2 x 2 x 2 x 2 x 2.
+  for (const char* axis : {"a", "b", "c", "d", "e", "f"}) {
+    c.target.axes.push_back({axis, 2});
+    c.target.cut.dims.push_back(cut_text::cut(axis, 2));
+  }
+  const auto tasks = [&] {
+    const replay::Pair pair = *replay::pair_of(c);
+    Setup setup;
+    setup.add(pair, 4, 1 << 20);
+    const TargetMap map = setup.map(1);
+    Rounds rounds(setup.work, map, 1, {1 << 30, 1 << 30});
+    std::int64_t out = 0;
+    while (rounds.next()) out += rounds.held().front().tasks;
+    return out;
+  };
+  // 64 boxes, each packed and unpacked: 3 entries of 5 dims.
+  CHECK(tasks() == 64 * 2 * 3);
+  c.target.cut.dims.back() = cut_text::cut("f", 2, [](layout::Level& level) {
+    level.layout = layout::SequenceLayout::kStriped;
+    level.block = 1;
+  });
+  CHECK(tasks() == 64 * 2 * 3 * 2);
 }
