@@ -70,9 +70,10 @@ TEST_CASE("shards without elements are nothing in common") {
   const BoundPlan plan = bound(
       "{reshard: 1, source: {axes: []}, target: {axes: [dp=2, tp=4]}, tensors: [{match: a, shard: {0: {axes: tp, "
       "split: chunk}}}, {match: b, shard: {0: tp}}]}",
-      catalog(1, {everywhere("a", 1, {2}), everywhere("b", 1, {12})}));  // a: 1, 1, 0, 0
-  CHECK(file_order(plan, Order{0, 1, 2, 3, 4, 5, 6, 7}, std::vector<std::int64_t>(8, 100), 2) ==
-        Order{0, 4, 1, 5, 2, 6, 3, 7});
+      catalog(1, {everywhere("a", 1, {2}), everywhere("b", 1, {12})}));
+  // Of a the ranks store 1, 1, 0 and 0 elements; those with none have files 0 to 3.
+  CHECK(file_order(plan, Order{4, 5, 0, 1, 6, 7, 2, 3}, std::vector<std::int64_t>{10, 10, 10, 10, 10, 10, 10, 1000},
+                   2) == Order{0, 2, 1, 3, 4, 6, 5, 7});
 }
 
 TEST_CASE("a process is full by the bytes of its files") {
