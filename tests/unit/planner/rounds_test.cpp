@@ -186,6 +186,18 @@ TEST_CASE("a process holds all source parts and target parts of its tiles, each 
   CHECK(rounds.held() == std::vector<planner::RoundMemory>{{4 * 256}});
 }
 
+TEST_CASE("a conversion holds what it packs and what it makes of it, too") {
+  const replay::Pair pair = uncut_to_rows(30, 4, 2);
+  Setup setup;
+  setup.add(pair, 4, 1000);  // two tiles of 60 elements
+  setup.work.front().target_element_bytes = 2;
+  const TargetMap map = setup.map(1);
+  Rounds rounds(setup.work, map, 1, {1 << 20});
+  CHECK(rounds.next().value().size() == 2);
+  // 240 bytes read and packed, 120 converted and written.
+  CHECK(rounds.held() == std::vector<planner::RoundMemory>{{2 * (256 + 256 + 128 + 128)}});
+}
+
 TEST_CASE("a process reads at most a quarter more than the mean, also where one source rank holds everything") {
   for (const int processes : {1, 2, 3, 4, 6, 8})
     for (const Index ranks : {1, 2, 6}) {
