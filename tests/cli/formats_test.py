@@ -234,6 +234,22 @@ class Hdf5(Case):
         self.assert_files(target, [{"contiguous": half, "chunked": half, "packed/gzip": half, "big_endian": half, "compact": take(half, range(4))} for half in halves])
 
     @needs_h5py
+    def test_what_one_rank_has_otherwise_than_another_is_told(self):
+        source = self.dir / "source"
+        source.mkdir()
+        def ranks(write_second):
+            for rank, write in enumerate((lambda file: file.create_dataset("w", data=numpy.arange(2, dtype="<f4")), write_second)):
+                with h5py.File(source / f"rank-{rank:05}.h5", "w") as file:
+                    write(file)
+                    file.attrs["reshard_version"] = "0.1.0"
+                    file["w"].attrs["global_shape"] = numpy.array([4 + 2 * rank], "i8")
+        plan = self.tp_plan(2, 1, ("w", {"0": "tp"}))
+        ranks(lambda file: file.create_dataset("w", data=numpy.zeros(2, "V4")))
+        self.refuse(plan, source, 4, "E_DTYPE|E_UNSUPPORTED", words=("'w'", "rank-00001.h5"))
+        ranks(lambda file: file.create_dataset("w", data=numpy.arange(2, dtype="<f4")))
+        self.refuse(plan, source, 4, "E_SHAPE", words=("'w'", "global shape", "[4]", "[6]"))
+
+    @needs_h5py
     def test_names_that_are_not_utf8_are_refused_or_renamed(self):
         source = self.dir / "source"
         source.mkdir()

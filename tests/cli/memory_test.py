@@ -144,6 +144,18 @@ class Calls(Case):
                     self.assertLess(counters["syscw"], 400)
                     self.assertLess(counters["syscr"], 400)
 
+    def test_small_tensors_that_are_cut_in_turns(self):
+        """Neighbours are cut by rows, by columns, by rows of another shape, and not at all; more of them than are read together."""
+        shapes = ((4, 6), (4, 6), (8, 3), (5,))
+        cuts = (0, 1, 0, None)
+        tensors = {f"t{i:04}.{'rcsw'[i % 4]}": noise(f"t{i}", *shapes[i % 4]) for i in range(1200)}
+        halves = {name: [t, t] if cuts[i % 4] is None else even(t, cuts[i % 4], 2) for i, (name, t) in enumerate(tensors.items())}
+        source = self.ranks([{name: half[rank] for name, half in halves.items()} for rank in range(2)])
+        plan = self.tp_plan(2, 1, ("*.{r,s}", {"0": "tp"}), ("*.c", {"1": "tp"}), ("*.w", None))
+        for words in (("--threads", "1"), ("--threads", "2"), ("--memory", "4KiB")):
+            with self.subTest(words=words):
+                self.assert_full(self.convert(plan, source, *words), tensors)
+
     def test_RES_4_no_process_writes_more_than_half_of_the_replicas(self):
         source = self.full({f"t{i}": noise(f"t{i}", 1024, 512) for i in range(8)})  # 8 x 2 MiB
         plan = self.tp_plan(0, 8, ("*", None))

@@ -36,6 +36,15 @@ TEST_CASE("values keep their kind and the place they were written at") {
   CHECK(canonical_json(v) == "{\"a\":[1,-2.0,\"x\"],\"b\":{\"c\":null,\"d\":true}}");
 }
 
+TEST_CASE("every kind of blank may stand between values") {
+  const Value v = parse_json("{\"a\":\t1,\r\n\t\"b\":\r[true\t,2\r\n]}", "t");
+  CHECK(v.find("a")->position == Position{1, 7});
+  CHECK(v.object()[1].position == Position{2, 2});
+  CHECK(v.find("b")->position == Position{2, 7});
+  CHECK(v.find("b")->array()[0].position == Position{2, 8});
+  CHECK(v.find("b")->array()[1].position == Position{2, 14});
+}
+
 TEST_CASE("a repeated key is refused at every level") {
   CHECK(code_of("{\"a\":1,\"a\":2}") == "E_DUP_KEY t:1:8");
   CHECK(code_of("{\"x\":[{\"a\":1,\n\"a\":2}]}") == "E_DUP_KEY t:2:1");
@@ -56,6 +65,8 @@ TEST_CASE("a repeated key is found among many") {
   for (int i = 0; i < 100; ++i) text += "\"key" + std::to_string(i) + "\":[" + std::to_string(i) + "],\n";
   CHECK(code_of(text + "\"key100\":0}") == "accepted");
   for (const int i : {0, 8, 9, 99}) CHECK(code_of(text + "\"key" + std::to_string(i) + "\":0}") == "E_DUP_KEY t:101:1");
+  // The next object of the same depth has keys of its own.
+  CHECK(code_of("[" + text + "\"key100\":0}, {\"key0\":0}]") == "accepted");
 }
 
 TEST_CASE("what is not JSON is refused with its place") {

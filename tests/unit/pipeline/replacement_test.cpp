@@ -94,11 +94,31 @@ TEST_CASE("without a record, or where it tells of another directory, nothing is 
   CHECK(place.settle() == "accepted");
   CHECK(fs::exists(place.record));
   CHECK(pipeline::replaced_by_renames(place.target).empty());
+  std::ofstream(place.record) << "reshard replaces 1 " << std::string(1000, '1');
+  CHECK(place.settle() == "accepted");
+  CHECK(fs::exists(place.record));
   place.put_record_of(place.staged.parent_path());
   CHECK(place.settle() == "E_EXISTS");
+  CHECK(pipeline::replaced_by_renames(place.target).empty());
   CHECK(place.has(place.old, "somebody's"));
   CHECK(place.has(place.target, "new"));
   CHECK(fs::exists(place.record));
+}
+
+TEST_CASE("a link at the place of the old target is somebody's, wherever it leads") {
+  const Place place;
+  const fs::path elsewhere = place.root.path() / "elsewhere";
+  place.put(elsewhere, "old");
+  place.put_record_of(elsewhere);
+  for (const fs::path& end : {elsewhere, place.root.path() / "nowhere"}) {
+    fs::create_directory_symlink(end, place.old);
+    CHECK(place.settle() == "E_EXISTS");
+    CHECK(fs::is_symlink(place.old));
+    CHECK_FALSE(fs::exists(place.target));
+    CHECK(fs::exists(place.record));
+    fs::remove(place.old);
+  }
+  CHECK(place.has(elsewhere, "old"));
 }
 
 TEST_CASE("a run that is at it is left alone, wherever its new target is") {

@@ -78,6 +78,66 @@ tensors:
               "rank (p.yaml:7: tensors[1])"});
 }
 
+TEST_CASE("of several that share a stored name the one on the same rank is told, each name for itself") {
+  // Stored as e.0 on stage 0, e.0 on stage 1; number 10 of 20 is the first of stage 1.
+  CHECK(refusal(R"(
+reshard: 1
+source: {}
+target: {axes: [pp=2]}
+tensors:
+  - {match: "e.*", target: {owner: {pp: {index: $1, count: 4, numbering: local}}}}
+  - {match: "g.*", rename: "e.$1", target: {owner: {pp: {index: $1, count: 20, numbering: local}}}}
+)",
+                catalog(1, {everywhere("e.0", 1, {2}), everywhere("e.1", 1, {2}), everywhere("e.2", 1, {2}),
+                            everywhere("e.3", 1, {2}), everywhere("g.10", 1, {2}), everywhere("g.11", 1, {2})})) ==
+        Lines{"E_RENAME_COLLISION: p.yaml:7: tensors[1]: tensor 'g.10': is stored as 'e.0' in the target, and so is "
+              "'e.2' on the same rank (p.yaml:6: tensors[0])",
+              "E_RENAME_COLLISION: p.yaml:7: tensors[1]: tensor 'g.11': is stored as 'e.1' in the target, and so is "
+              "'e.3' on the same rank (p.yaml:6: tensors[0])"});
+}
+
+TEST_CASE("stored names may be alike on ranks that differ in the rule's view") {
+  const BoundPlan plan = bound(R"(
+reshard: 1
+source: {}
+target: {axes: [tp=4], views: {expert: [ep=2, etp=2]}}
+tensors:
+  - {match: "e.*", view: expert, target: {owner: {ep: {index: $1, count: 4, numbering: local}}}}
+)",
+                               catalog(1, {everywhere("e.0", 1, {2}), everywhere("e.1", 1, {2}),
+                                           everywhere("e.2", 1, {2}), everywhere("e.3", 1, {2})}));
+  CHECK(tensor(plan, "e.3").target_stored_name() == "e.1");
+  CHECK(target_shards(plan, "e.3") == Shards{"-", "-", "[0-2]", "[0-2]"});
+}
+
+TEST_CASE("every number that the target counts for itself is its own, as wide as it was") {
+  const BoundPlan plan = bound(R"(
+reshard: 1
+source: {}
+target: {axes: [pp=2, ep=2]}
+tensors:
+  - match: "l.*.e.*.w"
+    target: {owner: {pp: {index: $1, count: 4, numbering: local}, ep: {index: $2, count: 4, numbering: local}}}
+)",
+                               catalog(1, {everywhere("l.03.e.0.w", 1, {2}), everywhere("l.03.e.1.w", 1, {2}),
+                                           everywhere("l.03.e.2.w", 1, {2}), everywhere("l.03.e.3.w", 1, {2})}));
+  CHECK(tensor(plan, "l.03.e.1.w").target_stored_name() == "l.01.e.1.w");
+  CHECK(tensor(plan, "l.03.e.2.w").target_stored_name() == "l.01.e.0.w");
+}
+
+TEST_CASE("a renamed tensor asks nothing of its pattern for the target's own numbers") {
+  const BoundPlan plan = bound(R"(
+reshard: 1
+source: {}
+target: {axes: [pp=2]}
+tensors:
+  - {match: 're:l\.([23])\.w2', rename: "blk.$1", target: {owner: {pp: {index: $1, count: 4, numbering: local}}}}
+)",
+                               catalog(1, {everywhere("l.2.w2", 1, {2}), everywhere("l.3.w2", 1, {2})}));
+  CHECK(tensor(plan, "blk.2").target_stored_name() == "blk.0");
+  CHECK(tensor(plan, "blk.3").target_stored_name() == "blk.1");
+}
+
 TEST_CASE("the target's own numbering stands in the renamed stored name") {
   const BoundPlan plan =
       bound(R"(

@@ -81,6 +81,18 @@ TEST_CASE("layers may lack a tensor, whatever their axis is called") {
               "$2/4}}]}",
               catalog(1, {everywhere("model0.layers.1.gate", 1, {2}), everywhere("model1.layers.3.gate", 1, {2})})) ==
         Lines{"accepted"});
+  // Layers 0 and 2 have a norm and no gate; a dot at the beginning of a name is no number.
+  for (const std::string_view axis : {"pp", "stages"}) {
+    CHECK(codes(fmt::format("{{reshard: 1, source: {{}}, target: {{axes: [{}=2]}}, tensors: [{{match: "
+                            "'layers.*.{{norm,gate}}', owner: {{{}: $1/4}}}}]}}",
+                            axis, axis),
+                without(mixture(4, 0), "none")) == Lines{"accepted"});
+    CHECK(codes(fmt::format("{{reshard: 1, source: {{}}, target: {{axes: [{}=2]}}, tensors: [{{match: "
+                            "'**layers.*.{{norm,gate}}', owner: {{{}: $2/4}}}}]}}",
+                            axis, axis),
+                catalog(1, {everywhere(".layers.0.norm", 1, {2}), everywhere(".layers.1.norm", 1, {2}),
+                            everywhere(".layers.1.gate", 1, {2})})) == Lines{"accepted"});
+  }
 }
 
 TEST_CASE("on an axis of any name the numbers within a layer are those of other layers and parts") {
@@ -117,6 +129,38 @@ TEST_CASE("what another rule takes or drops, what a pattern does not match, and 
               without(mixture(2, 8), "experts.5.")) == Lines{"accepted"});
   CHECK(codes(mixture_plan("{match: 're:layers\\.(\\d+)\\.(experts\\.(\\d+))\\..*', owner: {ep: $3/8}}", "ep=2"),
               source) == Lines{"accepted"});
+}
+
+TEST_CASE("a number that the pattern would not capture is not missing") {
+  std::vector<SourceTensor> tensors;
+  for (int expert = 0; expert < 10; ++expert) tensors.push_back(everywhere(fmt::format("e.{}.w", expert), 1, {2}));
+  CHECK(
+      codes(
+          R"({reshard: 1, source: {}, target: {axes: [ep=2]}, tensors: [{match: 're:e\.(\d)\d*\.w', owner: {ep: $1/16}}]})",
+          catalog(1, tensors)) == Lines{"accepted"});
+}
+
+TEST_CASE("what files say of a local number is said of what the source numbers locally alone") {
+  constexpr std::string_view kPlan =
+      "{{reshard: 1, source: {{axes: [ep=2]}}, target: {{axes: [ep=2]}}, tensors: [{{match: '{}', owner: {{ep: "
+      "{{index: "
+      "$1, count: 4, numbering: local}}}}, target: {{owner: {{ep: {}}}}}}}]}}";
+  const auto lacks = [](const Lines& found) { return found.size() == 1 ? found[0].substr(0, found[0].find(';')) : ""; };
+  // Of several that are missing the number of the first one.
+  CHECK(lacks(refusal(fmt::format(kPlan, "e.*.w", "$1/4"),
+                      catalog(2, {by_rank("e.0.w", {Shape{2}, {}}), by_rank("e.1.w", {Shape{2}, {}})}))) ==
+        "E_MISSING: p.yaml:1: tensors[0]: tensor 'e.2.w': no rank stores it (in files of coordinate 1 on 'ep' it is "
+        "number 0)");
+  // The target counts more experts than the source has.
+  CHECK(lacks(refusal(fmt::format(kPlan, "e.*.w", "$1/8"),
+                      catalog(2, {everywhere("e.0.w", 2, {2}), everywhere("e.1.w", 2, {2})}))) ==
+        "E_MISSING: p.yaml:1: tensors[0]: tensor 'e.4.w': no rank stores it");
+  // Or another number of the name.
+  CHECK(lacks(refusal(fmt::format(kPlan, "e.*.f.*", "$2/4"),
+                      catalog(2, {everywhere("e.0.f.0", 2, {2}), everywhere("e.1.f.0", 2, {2}),
+                                  everywhere("e.0.f.1", 2, {2}), everywhere("e.1.f.1", 2, {2}),
+                                  everywhere("e.0.f.3", 2, {2}), everywhere("e.1.f.3", 2, {2})}))) ==
+        "E_MISSING: p.yaml:1: tensors[0]: tensor 'e.0.f.2': no rank stores it");
 }
 
 TEST_CASE("an optional member may be absent from an expert, a required one may not") {
@@ -165,6 +209,17 @@ TEST_CASE("a number that no tensor of any rule has is warned of") {
           "W_COUNT: p.yaml:1: tensors[0]: tensor 'l.2.w': of 0 to 3, which `owner` counts on axis 'pp', no tensor has "
           "number 2: is the checkpoint whole, and the count that of the model?"});
   CHECK(warnings_of("{match: 'l.*.w', owner: {pp: $1/4}, optional: true}", hole).empty());
+  CHECK(warnings_of(kRule, catalog(1, {everywhere("l.1.w", 1, {2}), everywhere("l.2.w", 1, {2}),
+                                       everywhere("l.3.w", 1, {2})})) ==
+        Lines{"W_COUNT: p.yaml:1: tensors[0]: tensor 'l.0.w': of 0 to 3, which `owner` counts on axis 'pp', no tensor "
+              "has number 0: is the checkpoint whole, and the count that of the model?"});
+  // Where several rules lack it the first one tells.
+  const Lines of_two = warnings_of(fmt::format("{}, {{match: 'l.*.norm', owner: {{pp: $1/4}}}}", kRule),
+                                   catalog(1, {everywhere("l.0.w", 1, {2}), everywhere("l.1.w", 1, {2}),
+                                               everywhere("l.3.w", 1, {2}), everywhere("l.3.norm", 1, {2})}));
+  REQUIRE(of_two.size() == 1);
+  CHECK(of_two[0].find("tensor 'l.2.w': of 0 to 3, which `owner` counts on axis 'pp', no tensor has number 2: ") !=
+        std::string::npos);
   // Another rule has a tensor of the layer.
   const auto other = catalog(1, {everywhere("l.0.w", 1, {2}), everywhere("l.1.w", 1, {2}),
                                  everywhere("l.2.norm", 1, {2}), everywhere("l.3.w", 1, {2})});
@@ -194,6 +249,21 @@ TEST_CASE("where a source numbers locally, coordinates before others have all th
           "in the rules that count them where the checkpoint is meant to lack them"});
   CHECK(codes(plan("split: [3, 3]"), catalog(2, layers(2))) == Lines{"E_MISSING l.2.w"});
   CHECK(codes(plan("count: 6", ", optional: true"), catalog(2, layers(2))) == Lines{"accepted"});
+  // Layers that another rule counts without local numbers do not stand in for them.
+  std::vector<SourceTensor> both = layers(2);
+  for (int layer = 0; layer < 6; ++layer) {
+    const bool is_first_stage = layer < 3;
+    both.push_back(by_rank(fmt::format("g.{}.w", layer), is_first_stage
+                                                             ? std::vector<std::optional<Shape>>{Shape{2}, {}}
+                                                             : std::vector<std::optional<Shape>>{{}, Shape{2}}));
+  }
+  CHECK(codes(plan("count: 6", "}, {match: 'g.*.*', owner: {pp: $1/6}"), catalog(2, both)) == Lines{"E_MISSING l.2.w"});
+  // The first stage lacks its last layer, the second one has its first alone.
+  CHECK(codes(plan("count: 6"), catalog(2, {everywhere("l.0.w", 2, {2}), by_rank("l.1.w", {Shape{2}, {}})})) ==
+        Lines{"E_MISSING l.2.w"});
+  // A layer before others of its stage may be of another kind.
+  CHECK(codes(plan("count: 6"), catalog(2, {everywhere("l.0.w", 2, {2}), everywhere("l.2.w", 2, {2})})) ==
+        Lines{"accepted"});
   // The first stage has three layers, the last one two: of six.
   std::vector<SourceTensor> uneven = layers(2);
   uneven.push_back(by_rank("l.2.w", {Shape{2}, {}}));

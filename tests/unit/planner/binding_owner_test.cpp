@@ -64,6 +64,15 @@ TEST_CASE("files numbered locally under a rule with global numbers are on the wr
                 layers) == Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'layers.0.w': stored on rank 1; by `owner` "
                                  "it belongs on rank 0; on axis 'pp' no tensor has "
                                  "number 2 to 3 (of 0 to 3) (and 1 more tensor of this rule)"});
+  const auto inner = catalog(2, {everywhere("layers.1.w", 2, {2, 2}), everywhere("layers.2.w", 2, {2, 2})});
+  CHECK(
+      refusal("{reshard: 1, source: {axes: [pp=2]}, target: {axes: []}, tensors: [{match: 'layers.*.w', owner: {pp: "
+              "$1/4}}]}",
+              inner) ==
+      Lines{"E_MISSING: p.yaml:1: tensors[0]: tensor 'layers.1.w': stored on rank 1; by `owner` it belongs on rank 0; "
+            "on axis 'pp' no tensor has number 0, 3 (of 0 to 3)",
+            "E_MISSING: p.yaml:1: tensors[0]: tensor 'layers.2.w': stored on rank 0; by `owner` it belongs on rank 1; "
+            "on axis 'pp' no tensor has number 0, 3 (of 0 to 3)"});
 }
 
 TEST_CASE("expert slices live where both axes of their view say") {

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -185,6 +186,18 @@ TEST_CASE("a process holds all source parts and target parts of its tiles, each 
   CHECK(rounds.held() == std::vector<planner::RoundMemory>{{4 * 256}});
 }
 
+TEST_CASE("a conversion holds what it packs and what it makes of it, too") {
+  const replay::Pair pair = uncut_to_rows(30, 4, 2);
+  Setup setup;
+  setup.add(pair, 4, 1000);  // two tiles of 60 elements
+  setup.work.front().target_element_bytes = 2;
+  const TargetMap map = setup.map(1);
+  Rounds rounds(setup.work, map, 1, {1 << 20});
+  CHECK(rounds.next().value().size() == 2);
+  // 240 bytes read and packed, 120 converted and written.
+  CHECK(rounds.held() == std::vector<planner::RoundMemory>{{2 * (256 + 256 + 128 + 128)}});
+}
+
 TEST_CASE("a process reads at most a quarter more than the mean, also where one source rank holds everything") {
   for (const int processes : {1, 2, 3, 4, 6, 8})
     for (const Index ranks : {1, 2, 6}) {
@@ -213,6 +226,22 @@ TEST_CASE("what a process writes it reads itself where the shares allow it") {
         if (std::find(tile.writers[0].begin(), tile.writers[0].end(), tile.readers[s]) == tile.writers[0].end())
           ++foreign;
   CHECK(foreign == 0);
+}
+
+TEST_CASE("tiles are taken in turn from the processes' shares of the target") {
+  const replay::Pair pair = uncut_to_rows(64, 4, 2);
+  Setup setup;
+  setup.add(pair, 4, 2 * 4 * 2);  // tiles of the same size
+  const TargetMap map = setup.map(2);
+  Rounds rounds(setup.work, map, 2, {1 << 20});
+  std::vector<int> taken(2, 0);
+  while (const auto round = rounds.next())
+    for (const RoundTile& tile : *round) {
+      ++taken[static_cast<std::size_t>(tile.writers.front().front())];
+      CHECK(std::abs(taken[0] - taken[1]) <= 1);
+    }
+  CHECK(taken[0] > 1);
+  CHECK(taken[0] == taken[1]);
 }
 
 TEST_CASE(
@@ -267,4 +296,25 @@ TEST_CASE("a round between GPUs has no more tasks than the tables hold, however 
   std::vector<std::int64_t> tasks;
   while (rounds.next()) tasks.push_back(rounds.held().front().tasks);
   CHECK(tasks == std::vector<std::int64_t>{planner::kRoundTasks, planner::kRoundTasks});
+}
+
+TEST_CASE("an entry of a GPU's table walks the innermost five dims, what is outside makes more of them") {
+  random_layouts::Case c;
+  c.shape = {6, 4, 4, 4, 4, 4};
+  c.source.axes = {{"a", 1}};
+  c.source.cut.dims.resize(6);
+  // Half of every dim, so that none continues another: boxes of 3 x 2 x 2 x 2 x 2 x 2.
+  for (const char* axis : {"a", "b", "c", "d", "e", "f"}) {
+    c.target.axes.push_back({axis, 2});
+    c.target.cut.dims.push_back(cut_text::cut(axis, 2));
+  }
+  const replay::Pair pair = *replay::pair_of(c);
+  Setup setup;
+  setup.add(pair, 4, 1 << 20);
+  const TargetMap map = setup.map(1);
+  Rounds rounds(setup.work, map, 1, {1 << 30, 1 << 30});
+  std::int64_t tasks = 0;
+  while (rounds.next()) tasks += rounds.held().front().tasks;
+  // 64 boxes, each packed and unpacked: 3 entries of 5 dims.
+  CHECK(tasks == 64 * 2 * 3);
 }
