@@ -203,6 +203,17 @@ class PlanReport(Case):
         for word in ("layer.<w>", "tp=2"):
             self.assertIn(word, text.out)
 
+    def test_text_of_equal_axes_that_cut_otherwise(self):
+        source = self.ranks([{"h": iota(4), "w": iota(4), "v": iota(4)}] * 2)
+        plan = self.tp_plan(2, 2, ("h", {"0": {"axes": "tp", "layout": "zigzag"}}, {"target": {"shard": {"0": "tp"}}}),
+                            ("w", {"0": "tp"}, {"target": {"shard": {"0": {"axes": "tp", "segments": [4, 4]}}}}), ("v", {"0": "tp"}))
+        text = self.reshard("plan", plan, "--source", source)
+        self.assert_exit(text, 0)
+        self.assertRegex(text.out, r"\n  h .* dim 0 tp 2 in 2 pieces -> in 1 piece +1 tensor")
+        self.assertRegex(text.out, r"\n  w .* dim 0 tp 2 in 1 piece -> in 2 pieces +1 tensor")
+        self.assertRegex(text.out, r"\n  v .* dim 0 tp 2 +1 tensor")
+        self.assertIn("dim 0 tp 2 in 2 pieces -> in 1 piece", self.reshard("plan", plan, "--source", source, "--tensor", "h").out)
+
     def test_refusals_of_a_dry_run(self):
         source = self.full({"w": iota(6)})
         result = self.reshard("plan", self.tp_plan(0, 4, ("w", {"0": "tp"})), "--source", source, "--report", "json")

@@ -321,6 +321,9 @@ class Help(Case):
         whole = self.plan({"reshard": 1, "source": {"axes": []}, "target": {"axes": []}, "tensors": [{"match": "**"}]}, "whole.json")
         result = self.reshard("plan", whole, "--source", source, "--tensor", "o_proj.weight")
         self.assert_refused(result, 2, "E_USAGE", words=("a pattern is for the whole name: '**.o_proj.weight' matches 3 of them",))
+        for part in ("o_proj", "o_proj*", "**o_proj"):
+            result = self.reshard("plan", whole, "--source", source, "--tensor", part)
+            self.assert_refused(result, 2, "E_USAGE", words=("a pattern is for the whole name: '**o_proj**' matches 3 of them",))
 
 
 class Completion(Case):

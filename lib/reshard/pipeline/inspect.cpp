@@ -24,13 +24,14 @@ using planner::Index;
 constexpr std::size_t kNamesInMessages = 5;
 constexpr Index kSeveralRanks = 2;  // any number that is not 1 has the template of rank files
 
+/// Sorted; with a '/' behind the names of directories, which no file is called.
 std::vector<std::string> names_in(const fs::path& directory) {
   std::error_code error;
   std::vector<std::string> out;
   fs::directory_iterator entry(directory, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
     std::error_code unknown;
-    if (!entry->is_directory(unknown)) out.push_back(entry->path().filename().string());
+    out.push_back(entry->path().filename().string() + (entry->is_directory(unknown) ? "/" : ""));
   }
   if (error) io_error(directory, "list", error.value());
   std::sort(out.begin(), out.end());

@@ -171,27 +171,6 @@ class SideWalks {
   std::map<std::string, MeshWalk> walks_;
 };
 
-std::vector<layout::Axis> axes_of_presence(const TensorLayout& layout, const MeshWalk& walk) {
-  if (layout.present.empty()) return {};
-  return walk.changing([&](Index a, Index b) { return layout.is_present(a) != layout.is_present(b); });
-}
-
-std::vector<layout::Axis> axes_of_dim(const DimLayout& dim, const MeshWalk& walk) {
-  if (dim.parts.size() < 2) return {};
-  return walk.changing([&](Index a, Index b) { return part_of(dim, a) != part_of(dim, b); });
-}
-
-std::vector<CutSummary> cuts_of(const LayoutPair& pair, const MeshWalk& source, const MeshWalk& target) {
-  std::vector<CutSummary> out;
-  const auto add = [&](CutSummary cut) {
-    if (!cut.source.empty() || !cut.target.empty()) out.push_back(std::move(cut));
-  };
-  add({std::nullopt, axes_of_presence(pair.source, source), axes_of_presence(pair.target, target)});
-  for (std::size_t d = 0; d < pair.target.dims.size(); ++d)
-    add({d, axes_of_dim(pair.source.dims[d], source), axes_of_dim(pair.target.dims[d], target)});
-  return out;
-}
-
 Index lowest_present(const TensorLayout& layout) {
   for (Index rank = 0; rank < layout.ranks; ++rank)
     if (layout.is_present(rank)) return rank;
@@ -258,7 +237,7 @@ class LayoutSummaries {
     out.source_shard_shape = pair.source.stored_shape(lowest_present(pair.source));
     out.target_shard_shape = pair.target.stored_shape(lowest_present(pair.target));
     out.target_shard_shapes = shapes_where_they_differ(pair.target);
-    out.cuts = cuts_of(pair, source_.of(source_view), target_.of(pair.target_placement.view));
+    out.cuts = cuts_of(pair.source, source_.of(source_view), pair.target, target_.of(pair.target_placement.view));
     out.padded_offsets = padded_offsets_of(pair);
     if (shards_) {
       out.source_shards = shards_of(pair.source);

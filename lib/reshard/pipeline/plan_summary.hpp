@@ -16,6 +16,7 @@
 
 #include "reshard/base/dtype.hpp"
 #include "reshard/base/error.hpp"
+#include "reshard/pipeline/cut_summary.hpp"
 #include "reshard/pipeline/estimate.hpp"
 #include "reshard/pipeline/prepare.hpp"
 #include "reshard/pipeline/round_history.hpp"
@@ -82,16 +83,6 @@ struct RankSummary {
   std::int64_t bytes = 0;  ///< padding included
 
   friend bool operator==(const RankSummary&, const RankSummary&) = default;
-};
-
-/// The axes along which ranks hold different parts of a dim, on either side. Without a dim: the axes along which some
-/// ranks have the tensor and others do not.
-struct CutSummary {
-  std::optional<std::size_t> dim;
-  std::vector<layout::Axis> source;
-  std::vector<layout::Axis> target;
-
-  friend bool operator==(const CutSummary&, const CutSummary&) = default;
 };
 
 /// Where the packed sequences of a target dim begin once each is padded, and where the last one ends: what cu_seqlens

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <set>
+#include <string_view>
 
 #include "reshard/planner/binding_near.hpp"
 #include "reshard/planner/binding_text.hpp"
@@ -24,23 +25,31 @@ std::vector<std::string> samples_of(const std::vector<std::string>& names) {
   return out;
 }
 
+std::ptrdiff_t matches_of(const plan::NamePattern& pattern, const std::vector<std::string>& names) {
+  return std::count_if(names.begin(), names.end(), [&](const auto& name) { return pattern.match(name).has_value(); });
+}
+
+/// "**o_proj**" of "o_proj" and of "o_proj*"
+std::string anywhere(std::string_view pattern) {
+  const std::size_t first = std::min(pattern.find_first_not_of('*'), pattern.size());
+  const std::size_t last = pattern.find_last_not_of('*') + 1;
+  return first == pattern.size() ? "**" : fmt::format("**{}**", pattern.substr(first, last - first));
+}
+
 }  // namespace
 
 std::string unmatched_message(const plan::NamePattern& pattern, const std::vector<std::string>& names) {
   std::string out = fmt::format("'{}' matches no tensor of the target (it has {})", pattern.text(), names.size());
   const plan::NamePattern wide(planner::with_wide_stars(pattern.text()));
-  const auto matches =
-      std::count_if(names.begin(), names.end(), [&](const auto& name) { return wide.match(name).has_value(); });
-  if (matches > 0)
+  if (const std::ptrdiff_t matches = matches_of(wide, names); matches > 0)
     return out + fmt::format("; `*` stops at '.' and '/': '**' in its place, as in '{}', matches {} of them",
                              wide.text(), matches);
-  if (!pattern.text().starts_with("re:")) {
-    const plan::NamePattern tail("**." + pattern.text());
-    const auto ends =
-        std::count_if(names.begin(), names.end(), [&](const auto& name) { return tail.match(name).has_value(); });
-    if (ends > 0)
-      return out + fmt::format("; a pattern is for the whole name: '{}' matches {} of them", tail.text(), ends);
-  }
+  if (!pattern.text().starts_with("re:"))
+    for (const std::string& text : {"**." + pattern.text(), anywhere(pattern.text())}) {
+      const std::ptrdiff_t matches = matches_of(plan::NamePattern(text), names);
+      if (matches > 0)
+        return out + fmt::format("; a pattern is for the whole name: '{}' matches {} of them", text, matches);
+    }
   const std::vector<std::string> near = planner::nearest_names(pattern.text(), samples_of(names));
   return near.empty() ? out : out + fmt::format("; nearest: '{}'", fmt::join(near, "', '"));
 }

@@ -8,8 +8,8 @@
 
 namespace reshard::pipeline {
 
-/// Names the pattern, how many `names` there are, and, where that helps, the pattern with `**` for `*` or the nearest
-/// names. `pattern` matches none of `names`.
+/// Names the pattern, how many `names` there are, and, where that helps, the pattern with `**` for `*` or around it, or
+/// the nearest names. `pattern` matches none of `names`.
 std::string unmatched_message(const plan::NamePattern& pattern, const std::vector<std::string>& names);
 
 }  // namespace reshard::pipeline

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <re2/re2.h>
 
-#include <limits>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "reshard/base/error.hpp"
+#include "reshard/base/utf8.hpp"
 
 namespace reshard::plan {
 namespace {
@@ -62,10 +64,10 @@ class Translation {
   std::string regex_;
 };
 
-RE2::Options options() {
+RE2::Options options(RE2::Options::Encoding encoding) {
   RE2::Options out;
   out.set_log_errors(false);
-  out.set_encoding(RE2::Options::EncodingLatin1);  // bytes are characters: a name need not be UTF-8
+  out.set_encoding(encoding);
   out.set_dot_nl(true);
   out.set_never_nl(false);
   out.set_max_mem(kMaxCompiledBytes);
@@ -85,9 +87,30 @@ std::optional<std::pair<std::size_t, std::size_t>> reference_at(std::string_view
 
 }  // namespace
 
-struct NamePattern::Compiled {
-  explicit Compiled(const std::string& regex) : expression(regex, options()) {}
-  RE2 expression;
+/// The expression by characters for names that are UTF-8, by bytes for those that are not; by bytes for all names where
+/// it is no UTF-8 itself.
+class NamePattern::Compiled {
+ public:
+  explicit Compiled(const std::string& regex)
+      : in_utf8_(is_utf8(regex)),
+        expression_(regex, options(in_utf8_ ? RE2::Options::EncodingUTF8 : RE2::Options::EncodingLatin1)) {}
+
+  const RE2& expression() const { return expression_; }
+
+  /// Null where the name is to be matched by bytes and the expression is none of bytes (`\x{301}`).
+  const RE2* expression_for(std::string_view name) const {
+    if (!in_utf8_ || is_utf8(name)) return &expression_;
+    std::call_once(compiled_by_bytes_, [this] {
+      by_bytes_ = std::make_unique<RE2>(expression_.pattern(), options(RE2::Options::EncodingLatin1));
+    });
+    return by_bytes_->ok() ? by_bytes_.get() : nullptr;
+  }
+
+ private:
+  bool in_utf8_;
+  RE2 expression_;
+  mutable std::once_flag compiled_by_bytes_;
+  mutable std::unique_ptr<const RE2> by_bytes_;
 };
 
 NamePattern::NamePattern(std::string_view text) : text_(text) {
@@ -98,21 +121,22 @@ NamePattern::NamePattern(std::string_view text) : text_(text) {
   if (regex && text.size() == kRegexPrefix.size()) refuse("'re:' without an expression");
   auto compiled =
       std::make_shared<Compiled>(regex ? std::string(text.substr(kRegexPrefix.size())) : Translation(text).take());
-  if (!compiled->expression.ok())
+  const RE2& expression = compiled->expression();
+  if (!expression.ok())
     refuse(fmt::format("pattern '{}': {}; RE2 syntax is read (no look-around, no back-references)", text,
-                       compiled->expression.error()));
-  captures_ = static_cast<std::size_t>(compiled->expression.NumberOfCapturingGroups());
+                       expression.error()));
+  captures_ = static_cast<std::size_t>(expression.NumberOfCapturingGroups());
   if (captures_ > kMaxCaptures)
     refuse(fmt::format("pattern '{}' has {} captures, at most {} are kept", text, captures_, kMaxCaptures));
   compiled_ = std::move(compiled);
 }
 
 std::optional<std::vector<std::string>> NamePattern::match(std::string_view name) const {
-  if (!compiled_) return std::nullopt;
+  const RE2* expression = compiled_ ? compiled_->expression_for(name) : nullptr;
+  if (!expression) return std::nullopt;
   std::vector<re2::StringPiece> found(captures_ + 1);
   const re2::StringPiece piece(name.data(), name.size());
-  if (!compiled_->expression.Match(piece, 0, name.size(), RE2::ANCHOR_BOTH, found.data(),
-                                   static_cast<int>(found.size())))
+  if (!expression->Match(piece, 0, name.size(), RE2::ANCHOR_BOTH, found.data(), static_cast<int>(found.size())))
     return std::nullopt;
   std::vector<std::string> out;
   for (std::size_t i = 1; i < found.size(); ++i)

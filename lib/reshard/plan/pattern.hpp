@@ -20,12 +20,12 @@ class NamePattern {
 
   const std::string& text() const { return text_; }
   std::size_t captures() const { return captures_; }
-  /// $1, $2, ... where the whole name matches (capture i is at i - 1); one in an alternative not taken is empty. Names
-  /// are bytes: any byte, a line break or invalid UTF-8 too, may stand for `*`.
+  /// $1, $2, ... where the whole name matches (capture i is at i - 1); one in an alternative not taken is empty. Any
+  /// character of a name that is UTF-8, a line break too, may stand for `*`; any byte of one that is not.
   std::optional<std::vector<std::string>> match(std::string_view name) const;
 
  private:
-  struct Compiled;  // keeps RE2 out of this header
+  class Compiled;  // keeps RE2 out of this header
   std::string text_;
   std::size_t captures_ = 0;
   std::shared_ptr<const Compiled> compiled_;

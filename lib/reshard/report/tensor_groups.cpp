@@ -22,10 +22,32 @@ std::string axes_text(const std::vector<layout::Axis>& axes) {
   return out;
 }
 
-/// "tp 2 -> 4", "whole -> tp 4", "tp 2 x gtp 3 -> tp 4", "tp 4".
+std::string pieces_text(std::size_t count) {
+  return fmt::format("{} {}", count, count == 1 ? "piece" : "pieces");
+}
+
+/// " in 2 pieces -> in 1 piece", " in another order"; empty where the parts are equal.
+std::string parts_text(const pipeline::CutSummary& cut) {
+  using pipeline::PartsChange;
+  switch (cut.change) {
+    case PartsChange::kNone:
+      break;
+    case PartsChange::kPieces:
+      return fmt::format(" in {} -> in {}", pieces_text(cut.source_pieces), pieces_text(cut.target_pieces));
+    case PartsChange::kLengths:
+      return " in other lengths";
+    case PartsChange::kOrder:
+      return " in another order";
+    case PartsChange::kPadding:
+      return " with other padding";
+  }
+  return "";
+}
+
+/// "tp 2 -> 4", "whole -> tp 4", "tp 2 x gtp 3 -> tp 4", "tp 4", "cp 2 in another order".
 std::string change_text(const pipeline::CutSummary& cut) {
   const std::string uncut = cut.dim ? "whole" : "all";
-  if (cut.source == cut.target) return axes_text(cut.source);
+  if (cut.source == cut.target) return axes_text(cut.source) + parts_text(cut);
   if (cut.source.size() == 1 && cut.target.size() == 1 && cut.source[0].name == cut.target[0].name)
     return fmt::format("{} {} -> {}", cut.source[0].name, cut.source[0].size, cut.target[0].size);
   return fmt::format("{} -> {}", cut.source.empty() ? uncut : axes_text(cut.source),

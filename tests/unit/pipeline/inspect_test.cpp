@@ -120,6 +120,18 @@ TEST_CASE("a directory with other names says what was found and what is looked f
   CHECK(test::code_of([&] { inspected(directory.path() / "nowhere"); }) == "E_MISSING");
 }
 
+TEST_CASE("a directory where a file is expected is shown as one") {
+  const TemporaryDirectory directory;
+  fs::create_directory(directory.path() / "model.safetensors");
+  fs::create_directory(directory.path() / "rank-00000.safetensors");
+  write_text(directory.path() / "config.json", "{}");
+  const std::vector<Issue> issues = issues_of(directory.path());
+  REQUIRE(issues.size() == 1);
+  CHECK(issues.front().code == ErrorCode::kMissing);
+  CHECK(issues.front().message.find("found config.json, model.safetensors/, rank-00000.safetensors/. ") !=
+        std::string::npos);
+}
+
 TEST_CASE("a finished target tells its mesh, files and true shapes") {
   const TemporaryDirectory directory;
   write_checkpoint(directory.path() / "part-0.safetensors",

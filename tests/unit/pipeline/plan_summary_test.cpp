@@ -23,7 +23,46 @@ std::vector<std::string> names(const PlanSummary& summary) {
   return out;
 }
 
+/// Of rows that `axes` cut on both sides, from `source` to `target`. The source stores 4 on every rank, `last` on the
+/// last one.
+CutSummary cut_of(const std::string& axes, const std::string& source, const std::string& target,
+                  planner::Index last = 4) {
+  const TemporaryDirectory directory;
+  for (const std::string rank : {"0", "1", "2", "3"})
+    write_checkpoint(directory.path() / ("rank-0000" + rank + ".safetensors"),
+                     {{"w", Dtype::kF32, {rank == "3" ? last : 4}, {12 + last}}});
+  const auto plan = test::prepare_plan("{reshard: 1, source: {axes: " + axes + "}, target: {axes: " + axes +
+                                           "}, tensors: [{match: w, source: {shard: {0: " + source +
+                                           "}}, target: {shard: {0: " + target + "}}}]}",
+                                       directory.path());
+  const PlanSummary summary = summarized(plan);
+  REQUIRE(summary.layouts.size() == 1);
+  REQUIRE(summary.layouts[0].cuts.size() == 1);
+  CHECK(summary.layouts[0].cuts[0].source == summary.layouts[0].cuts[0].target);
+  return summary.layouts[0].cuts[0];
+}
+
 }  // namespace
+
+TEST_CASE("what equal axes change is told") {
+  using pipeline::PartsChange;
+  const auto change = [](const std::string& source, const std::string& target) {
+    return cut_of("[cp=4]", source, target).change;
+  };
+  CHECK(change("{axes: cp}", "{axes: cp, unit: 2}") == PartsChange::kNone);
+  const CutSummary zigzag = cut_of("[cp=4]", "{axes: cp, layout: zigzag}", "{axes: cp}");
+  CHECK(zigzag.change == PartsChange::kPieces);
+  CHECK(zigzag.source_pieces == 2);
+  CHECK(zigzag.target_pieces == 1);
+  const CutSummary segments = cut_of("[cp=4]", "{axes: cp}", "{axes: cp, segments: [8, 4, 4]}");
+  CHECK(segments.source_pieces == 1);
+  CHECK(segments.target_pieces == 3);
+  CHECK(change("{axes: cp, segments: [8, 8]}", "{axes: cp, segments: [4, 12]}") == PartsChange::kOrder);
+  CHECK(change("{axes: cp}", "{axes: cp, split: [5, 4, 4, 3]}") == PartsChange::kLengths);
+  CHECK(change("{axes: cp}", "{axes: cp, pad_to: 3}") == PartsChange::kLengths);  // 6, 6, 4, 0
+  CHECK(cut_of("[cp=4]", "{axes: cp, split: chunk}", "{axes: cp, pad_to: 4}", 3).change == PartsChange::kPadding);
+  CHECK(cut_of("[a=2, b=2]", "[a, b]", "[b, a]").change == PartsChange::kOrder);
+}
 
 TEST_CASE("rows from two ranks to four, with a replica, another name and another dtype") {
   const TemporaryDirectory source;

@@ -81,7 +81,28 @@ TEST_CASE("characters of other languages' patterns are plain text") {
   CHECK(match("a.b", "aXb") == none());
 }
 
-TEST_CASE("names are bytes: line breaks and invalid UTF-8 match") {
+TEST_CASE("names that are UTF-8 match by characters") {
+  CHECK(match("re:gr[öü]ße\\.w", "größe.w") == captures({}));
+  CHECK(match("re:gr.ße\\.w", "größe.w") == captures({}));
+  CHECK(match("re:gr(.)(.)e\\.w", "größe.w") == captures({"ö", "ß"}));
+  CHECK(match("re:e\\x{301}", "e\xcc\x81") == captures({}));
+  CHECK(match("re:\\pL+", "ö層") == captures({}));
+  CHECK(match("re:..", "ö") == none());
+  CHECK(match("gr*ße.{w,ö}", "größe.w") == captures({"ö", "w"}));
+}
+
+TEST_CASE("names that are no UTF-8 match by bytes, where the pattern means any") {
+  CHECK(match("re:gr..s", "gr\xf6\xdfs") == captures({}));
+  CHECK(match("re:\xc3\xb6.", "\xc3\xb6\xff") == captures({}));
+  CHECK(match("re:e\\x{301}.*", "e\xcc\x81\xff") == none());
+}
+
+TEST_CASE("a pattern that is no UTF-8 matches by bytes") {
+  CHECK(match("gr\xf6*", "gr\xf6\xdf") == captures({"\xdf"}));
+  CHECK(match("re:(.)(.)|\xff", "\xc3\xb6") == captures({"\xc3", "\xb6"}));
+}
+
+TEST_CASE("line breaks and invalid UTF-8 match") {
   CHECK(match("**.w", "a\nb.w") == captures({"a\nb"}));
   CHECK(match("*.w", "\xff\xfe.w") == captures({"\xff\xfe"}));
   CHECK(match("\xc3\xa4*", "\xc3\xa4x") == captures({"x"}));

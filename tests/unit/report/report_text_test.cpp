@@ -8,10 +8,23 @@
 #include "reshard/report/inspect_report.hpp"
 #include "reshard/report/plan_report.hpp"
 #include "reshard/report/run_report.hpp"
+#include "reshard/report/tensor_groups.hpp"
 #include "reshard/report/verify_report.hpp"
 #include "unit/report/fixtures.hpp"
 
 using namespace reshard;
+
+TEST_CASE("equal axes that cut otherwise do not read as if nothing changed") {
+  using pipeline::PartsChange;
+  const auto text = [](PartsChange change, std::size_t source_pieces = 0, std::size_t target_pieces = 0) {
+    return report::cuts_text({{0, {{"cp", 2}}, {{"cp", 2}}, change, source_pieces, target_pieces}});
+  };
+  CHECK(text(PartsChange::kNone) == "dim 0 cp 2");
+  CHECK(text(PartsChange::kPieces, 2, 1) == "dim 0 cp 2 in 2 pieces -> in 1 piece");
+  CHECK(text(PartsChange::kLengths) == "dim 0 cp 2 in other lengths");
+  CHECK(text(PartsChange::kOrder) == "dim 0 cp 2 in another order");
+  CHECK(text(PartsChange::kPadding) == "dim 0 cp 2 with other padding");
+}
 
 TEST_CASE("a plan is told within 80 columns") {
   pipeline::PlanSummary plan = test::small_plan();

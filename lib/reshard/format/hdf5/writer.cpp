@@ -8,11 +8,11 @@
 #include <unordered_set>
 #include <utility>
 
+#include "reshard/base/utf8.hpp"
 #include "reshard/format/hdf5/attributes.hpp"
 #include "reshard/format/hdf5/library.hpp"
 #include "reshard/format/hdf5/names.hpp"
 #include "reshard/format/hdf5/types.hpp"
-#include "reshard/format/text.hpp"
 
 namespace reshard::format::hdf5 {
 namespace {

@@ -5,10 +5,10 @@
 #include <array>
 #include <utility>
 
+#include "reshard/base/utf8.hpp"
 #include "reshard/format/raw_reader.hpp"
 #include "reshard/format/safetensors/dtypes.hpp"
 #include "reshard/format/safetensors/header.hpp"
-#include "reshard/format/text.hpp"
 
 namespace reshard::format {
 namespace {

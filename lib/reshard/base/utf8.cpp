@@ -1,9 +1,9 @@
-#include "reshard/format/text.hpp"
+#include "reshard/base/utf8.hpp"
 
 #include <cstddef>
 #include <cstdint>
 
-namespace reshard::format {
+namespace reshard {
 
 bool is_utf8(std::string_view text) {
   std::size_t i = 0;
@@ -33,4 +33,4 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-}  // namespace reshard::format
+}  // namespace reshard
