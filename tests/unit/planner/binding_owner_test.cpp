@@ -174,7 +174,7 @@ TEST_CASE("numbers beyond the count, and names without a number, are refused") {
         Lines{"E_OWNER: p.yaml:1: tensors[0]: tensor 'e.4.w': owner: number 4 on axis 'ep', expected 0 to 3"});
   CHECK(refusal(kPlan, catalog(1, {everywhere("e.8.w", 1, {2}), everywhere("e.9.w", 1, {2})})) ==
         Lines{"E_OWNER: p.yaml:1: tensors[0]: tensor 'e.8.w': owner: number 8 on axis 'ep', expected 0 to 3 (and 1 "
-              "more tensors of "
+              "more tensor of "
               "this rule)"});
   CHECK(refusal(kPlan, catalog(1, {everywhere("e.x.w", 1, {2})})) ==
         Lines{"E_OWNER: p.yaml:1: tensors[0]: tensor 'e.x.w': $1 is 'x', owner of axis 'ep' needs a number"});
