@@ -56,7 +56,7 @@ class Experts(Meshes):
         rules = [{"match": "layers.*.experts.*.*", "owner": {"ep": "$2/4", "pp": "$1/4"}}, {"match": "layers.*.norm"}]
         plan = self.mesh_plan([], ["pp=2", "ep=2"], *rules)
         self.convert(plan, self.full({**experts, **norms}, "whole"))
-        words = ("'layers.3.experts.2.w1'", "no rank stores it", "'ep'", "$2 from 0 to 3", "lack 2: 'layers.3.experts.2.w1', 'layers.3.experts.2.w2';", "and 1 more tensors")
+        words = ("'layers.3.experts.2.w1'", "no rank stores it", "'ep'", "$2 from 0 to 3", "lack 2: 'layers.3.experts.2.w1', 'layers.3.experts.2.w2';", "and 1 more tensor ")
         source = self.full({**{name: value for name, value in experts.items() if not name.startswith("layers.3.experts.2.")}, **norms})
         self.refuse(plan, source, 4, "E_MISSING", words=words)
         report = self.dir / "inspect.json"

@@ -105,19 +105,26 @@ class Places(Case):
                     self.assert_usage(result, "E_USAGE", output)
                     self.assertEqual(result.json()["schema"], "reshard.error")
                     self.assertEqual(snapshot(self.dir), before)
-        self.assert_usage(self.reshard("plan", self.two, "--memory", "much", "--report", "json", "--output", self.two), "E_USAGE", "much")
+        self.assert_usage(self.reshard("plan", self.two, "--memory", "much", "--report", "json", "--output", self.two), "E_USAGE", self.two)
         self.assertEqual(snapshot(self.dir), before)
+        notes = self.dir / "notes.txt"
+        notes.write_text("mine")
+        self.assert_usage(self.reshard("plan", self.two, "--memory", "much", "--report", "json", "--output", notes), "E_USAGE", "much")
+        self.assertEqual(notes.read_text(), "mine")
 
     def test_the_report_of_an_error_of_a_plan_that_names_its_source_replaces_nothing(self):
         weights = self.source / "model.safetensors"
         side = f"source: {{path: {self.source}}}"
         wrong, cut_off = self.plan(f"reshard: 1\n{side}\ntarget: {{}}\ntensors: 3\n", "wrong.yaml"), self.plan(f"reshard: 1\n{side}\ntensors: [\n", "cut-off.yaml")
+        (self.dir / "notes.txt").write_text("mine")
         before = snapshot(self.dir)
         for command in (("plan",), ("plan", "--check"), ("run", "--target", self.dir / "target")):
             for output in (weights, self.source / "new.json"):
                 with self.subTest(command=command, output=output):
                     self.assert_usage(self.reshard(*command, wrong, "--report", "json", "--output", output), "E_USAGE", output)
-            result = self.reshard(*command, cut_off, "--report", "json", "--output", weights)  # which is the source is not known
+            # Which is the source is not known: what a checkpoint's file is tells its content, other files are kept too.
+            self.assert_usage(self.reshard(*command, cut_off, "--report", "json", "--output", weights), "E_USAGE", weights)
+            result = self.reshard(*command, cut_off, "--report", "json", "--output", self.dir / "notes.txt")
             self.assert_refused(result, 3, "E_SYNTAX")
             self.assertEqual(result.json()["schema"], "reshard.error")
             self.assertEqual(snapshot(self.dir), before)
