@@ -101,7 +101,7 @@ void check_layout(const TensorLayout& layout, const NaiveSide& expected) {
     const std::set<layout::DimShard> distinct(dim.parts.begin(), dim.parts.end());
     CHECK(distinct.size() == dim.parts.size());
     for (std::size_t rank = 0; rank < expected.lines[d].size(); ++rank)
-      CHECK(cells(dim.parts[static_cast<std::size_t>(dim.part_of_rank[rank])]) == expected.lines[d][rank]);
+      CHECK(cells(dim.shard_of(static_cast<layout::Index>(rank))) == expected.lines[d][rank]);
   }
   CHECK(std::set<std::string>(layout.fallen_back.begin(), layout.fallen_back.end()) == expected.ignored);
 }

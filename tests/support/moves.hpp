@@ -28,7 +28,7 @@ inline std::optional<layout::Index> stored_position(const layout::DimShard& shar
 
 inline const layout::DimShard& shard_of(const layout::TensorLayout& layout, layout::Index rank, std::size_t dim) {
   const layout::DimLayout& d = layout.dims[dim];
-  return d.parts[static_cast<std::size_t>(d.part_of_rank[static_cast<std::size_t>(rank)])];
+  return d.shard_of(rank);
 }
 
 /// Global index behind a stored position that holds an element.

@@ -14,7 +14,7 @@ Shape TensorLayout::stored_shape(Index rank) const {
   Shape out;
   out.reserve(dims.size());
   for (const DimLayout& dim : dims) {
-    const std::int32_t part = dim.part_of_rank[static_cast<std::size_t>(rank)];
+    const std::int32_t part = dim.part_of(rank);
     out.push_back(dim.parts[static_cast<std::size_t>(part)].stored_length);
   }
   return out;

@@ -28,6 +28,9 @@ struct DimLayout {
   std::vector<DimShard> parts;             ///< in order of the lowest rank that holds them
   std::vector<std::int32_t> part_of_rank;  ///< by rank number
 
+  std::int32_t part_of(Index rank) const { return part_of_rank[static_cast<std::size_t>(rank)]; }
+  const DimShard& shard_of(Index rank) const { return parts[static_cast<std::size_t>(part_of(rank))]; }
+
   friend bool operator==(const DimLayout&, const DimLayout&) = default;
 };
 

@@ -288,8 +288,7 @@ std::string value_text(const OpenCheckpoint& checkpoint, const HeldTensor& tenso
   Index position = 0;
   for (std::size_t d = 0; d < at.size(); ++d) {
     const layout::DimLayout& dim = tensor.layout->dims[d];
-    const layout::DimShard& part =
-        dim.parts[static_cast<std::size_t>(dim.part_of_rank[static_cast<std::size_t>(rank)])];
+    const layout::DimShard& part = dim.shard_of(rank);
     const auto run = std::find_if(part.runs.begin(), part.runs.end(), [&](const layout::Run& candidate) {
       return candidate.global <= at[d] && at[d] < candidate.global + candidate.length;
     });

@@ -12,10 +12,6 @@ using layout::DimShard;
 using layout::Index;
 using layout::TensorLayout;
 
-std::int32_t part_of(const DimLayout& dim, Index rank) {
-  return dim.part_of_rank[static_cast<std::size_t>(rank)];
-}
-
 std::size_t most_runs(const DimLayout& dim) {
   std::size_t out = 0;
   for (const DimShard& part : dim.parts) out = std::max(out, part.runs.size());
@@ -60,7 +56,7 @@ std::vector<layout::Axis> axes_of_presence(const TensorLayout& layout, const Mes
 
 std::vector<layout::Axis> axes_of_dim(const DimLayout& dim, const MeshWalk& walk) {
   if (dim.parts.size() < 2) return {};
-  return walk.changing([&](Index a, Index b) { return part_of(dim, a) != part_of(dim, b); });
+  return walk.changing([&](Index a, Index b) { return dim.part_of(a) != dim.part_of(b); });
 }
 
 std::vector<CutSummary> cuts_of(const TensorLayout& source, const MeshWalk& source_walk, const TensorLayout& target,

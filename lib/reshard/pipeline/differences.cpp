@@ -322,7 +322,7 @@ bool has_copies(const layout::TensorLayout& layout) {
     if (!layout.is_present(rank)) continue;
     std::int64_t elements = 1;
     for (const layout::DimLayout& dim : layout.dims) {
-      const auto part = static_cast<std::size_t>(dim.part_of_rank[static_cast<std::size_t>(rank)]);
+      const auto part = static_cast<std::size_t>(dim.part_of(rank));
       elements = checked_mul(elements, dim.parts[part].true_length());
     }
     held = checked_add(held, elements);

@@ -20,10 +20,6 @@ using planner::BoundTensor;
 using planner::Index;
 using planner::LayoutPair;
 
-std::int32_t part_of(const DimLayout& dim, Index rank) {
-  return dim.part_of_rank[static_cast<std::size_t>(rank)];
-}
-
 /// What all ranks of the target store, and how much of it is padding in its files.
 struct StoredTotals {
   std::vector<std::int64_t> bytes;    // by rank
@@ -45,7 +41,7 @@ class ShardSizes {
   Index true_elements(Index rank) const {
     Shape lengths;
     for (std::size_t d = 0; d < true_lengths_.size(); ++d)
-      lengths.push_back(true_lengths_[d][static_cast<std::size_t>(part_of(layout_.dims[d], rank))]);
+      lengths.push_back(true_lengths_[d][static_cast<std::size_t>(layout_.dims[d].part_of(rank))]);
     return checked_product(lengths);
   }
 

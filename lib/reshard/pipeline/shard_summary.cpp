@@ -17,7 +17,7 @@ std::vector<ShardSummary> shards_of(const layout::TensorLayout& layout) {
   for (Index rank = 0; rank < layout.ranks; ++rank) {
     if (!layout.is_present(rank)) continue;
     std::vector<std::int32_t> parts;
-    for (const layout::DimLayout& dim : layout.dims) parts.push_back(dim.part_of_rank[static_cast<std::size_t>(rank)]);
+    for (const layout::DimLayout& dim : layout.dims) parts.push_back(dim.part_of(rank));
     const auto [entry, added] = known.try_emplace(std::move(parts), out.size());
     if (added) {
       ShardSummary shard;

@@ -17,7 +17,7 @@ bool are_replicas(const planner::BoundPlan& bound, layout::TensorLayout planner:
     if (layout.is_present(a) != layout.is_present(b)) return false;
     if (!layout.is_present(a)) continue;
     for (const layout::DimLayout& dim : layout.dims)
-      if (dim.part_of_rank[static_cast<std::size_t>(a)] != dim.part_of_rank[static_cast<std::size_t>(b)]) return false;
+      if (dim.part_of(a) != dim.part_of(b)) return false;
   }
   return true;
 }

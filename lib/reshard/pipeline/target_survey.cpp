@@ -77,9 +77,8 @@ bool TargetSurvey::are_replicas(Index a, Index b) const {
     const layout::TensorLayout& layout = *entry.layout;
     if (layout.is_present(a) != layout.is_present(b)) return false;
     return !layout.is_present(a) ||
-           std::all_of(layout.dims.begin(), layout.dims.end(), [&](const layout::DimLayout& dim) {
-             return dim.part_of_rank[static_cast<std::size_t>(a)] == dim.part_of_rank[static_cast<std::size_t>(b)];
-           });
+           std::all_of(layout.dims.begin(), layout.dims.end(),
+                       [&](const layout::DimLayout& dim) { return dim.part_of(a) == dim.part_of(b); });
   });
 }
 

@@ -87,8 +87,7 @@ std::vector<ShardNeeds> shard_needs(const planner::LayoutPair& pair) {
   for (Index rank = 0; rank < pair.target.ranks; ++rank) {
     if (!pair.target.is_present(rank)) continue;
     std::vector<std::int32_t> parts;
-    for (const layout::DimLayout& dim : pair.target.dims)
-      parts.push_back(dim.part_of_rank[static_cast<std::size_t>(rank)]);
+    for (const layout::DimLayout& dim : pair.target.dims) parts.push_back(dim.part_of(rank));
     const auto [entry, added] = numbers.try_emplace(parts, out.size());
     if (added) out.push_back(finder.find(parts));
     out[entry->second].ranks.push_back(rank);

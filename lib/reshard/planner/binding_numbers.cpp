@@ -121,7 +121,8 @@ class GroupCheck {
   void report(FoldedIssues& issues) const {
     std::map<std::vector<Index>, std::vector<std::string>> names_by_numbers;
     std::map<std::vector<Index>, const Group*> first_by_numbers;
-    for (const auto& [key, group] : groups_) {
+    for (const auto& entry : groups_) {
+      const Group& group = entry.second;
       std::vector<Index> missing;
       std::vector<std::string> names;
       for_each_wanted([&](Index number) {

@@ -31,7 +31,7 @@ void add_common_shards(const layout::TensorLayout& layout, std::int64_t element_
   for (Index rank = 0; rank < layout.ranks; ++rank) {
     if (!layout.is_present(rank)) continue;
     std::vector<std::int32_t> parts;
-    for (const layout::DimLayout& dim : layout.dims) parts.push_back(dim.part_of_rank[static_cast<std::size_t>(rank)]);
+    for (const layout::DimLayout& dim : layout.dims) parts.push_back(dim.part_of(rank));
     files_of_parts[std::move(parts)].push_back(file_of_rank[static_cast<std::size_t>(rank)]);
   }
   for (auto& [parts, of_parts] : files_of_parts) {

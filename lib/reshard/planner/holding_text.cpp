@@ -69,11 +69,8 @@ std::optional<std::string> dim_text(const layout::DimCut& cut, const layout::Mes
   std::vector<std::string> fallen_back;
   if (layout::resolve_fallbacks(decided, *length, fallen_back)) return std::nullopt;
   const layout::DimLayout dim = layout::lay_out_dim(decided, *length, mesh);
-  const auto shard = [&](Index of) -> const layout::DimShard& {
-    return dim.parts[static_cast<std::size_t>(dim.part_of_rank[static_cast<std::size_t>(of)])];
-  };
-  if (shard(peer).stored_length != stored) return std::nullopt;
-  const std::vector<layout::Run>& runs = shard(rank).runs;
+  if (dim.shard_of(peer).stored_length != stored) return std::nullopt;
+  const std::vector<layout::Run>& runs = dim.shard_of(rank).runs;
   if (runs.empty()) return std::string("no element");
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < runs.size() && i < kRunsInMessages; ++i)

@@ -76,8 +76,7 @@ class PieceFinder {
     std::vector<std::int32_t> parts(layout.dims.size());
     for (Index rank = 0; rank < layout.ranks; ++rank) {
       if (!layout.is_present(rank)) continue;
-      for (std::size_t d = 0; d < parts.size(); ++d)
-        parts[d] = layout.dims[d].part_of_rank[static_cast<std::size_t>(rank)];
+      for (std::size_t d = 0; d < parts.size(); ++d) parts[d] = layout.dims[d].part_of(rank);
       ranks_[parts].push_back(rank);
     }
   }

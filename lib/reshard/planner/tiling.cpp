@@ -27,14 +27,6 @@ bool next(std::vector<std::size_t>& at, const std::vector<std::size_t>& sizes) {
   return false;
 }
 
-std::int32_t part_of(const layout::DimLayout& dim, Index rank) {
-  return dim.part_of_rank[static_cast<std::size_t>(rank)];
-}
-
-const layout::DimShard& shard_of(const layout::DimLayout& dim, Index rank) {
-  return dim.parts[static_cast<std::size_t>(part_of(dim, rank))];
-}
-
 Index stored_at(const JoinedRange& range, std::int32_t part) {
   for (const Holding& holding : range.sources)
     if (holding.part == part) return holding.stored;
@@ -77,7 +69,7 @@ Tiling::Tiling(const layout::TensorLayout& source, const layout::TensorLayout& t
   for (Index r = 0; r < target_.ranks; ++r) {
     if (!target_.is_present(r)) continue;
     std::vector<std::int32_t> parts;
-    for (const layout::DimLayout& dim : target_.dims) parts.push_back(part_of(dim, r));
+    for (const layout::DimLayout& dim : target_.dims) parts.push_back(dim.part_of(r));
     target_ranks_[std::move(parts)].push_back(r);
   }
 
@@ -180,8 +172,8 @@ Tile Tiling::tile(std::size_t number, std::span<const Index> sources) const {
     for (std::size_t d = rank; d-- > row_dim_ + 1;) {
       const JoinedRange& range = dims_[d].ranges[inner.ranges[d - row_dim_ - 1]];
       box.dims[d - row_dim_].source_stride = source_row;
-      box.source_offset += stored_at(range, part_of(source_.dims[d], from)) * source_row;
-      source_row *= shard_of(source_.dims[d], from).stored_length;
+      box.source_offset += stored_at(range, source_.dims[d].part_of(from)) * source_row;
+      source_row *= source_.dims[d].shard_of(from).stored_length;
     }
     box.dims[0].source_stride = source_row;
     box.logical_offset = outer_logical + inner.logical;
@@ -190,8 +182,8 @@ Tile Tiling::tile(std::size_t number, std::span<const Index> sources) const {
     if (!new_source) return;
     Index first = 0;
     for (std::size_t d = 0; d <= row_dim_; ++d) {
-      const std::int32_t part = part_of(source_.dims[d], from);
-      first = first * shard_of(source_.dims[d], from).stored_length + stored_at(dims_[d].ranges[range_at[d]], part) +
+      const std::int32_t part = source_.dims[d].part_of(from);
+      first = first * source_.dims[d].shard_of(from).stored_length + stored_at(dims_[d].ranges[range_at[d]], part) +
               within[d];
     }
     tile.sources.push_back({from, first * source_row, rows, source_row, 0, source_row});

@@ -36,7 +36,7 @@ struct ShardTransfers {
 std::vector<std::int32_t> parts_of_rank(const TensorLayout& layout, Index rank) {
   std::vector<std::int32_t> out;
   out.reserve(layout.dims.size());
-  for (const DimLayout& dim : layout.dims) out.push_back(dim.part_of_rank[static_cast<std::size_t>(rank)]);
+  for (const DimLayout& dim : layout.dims) out.push_back(dim.part_of(rank));
   return out;
 }
 
@@ -99,7 +99,7 @@ class TransferFinder {
     for (std::size_t d = 0; d < chosen_.size(); ++d) {
       const Hit& hit = *chosen_[d];
       const std::vector<Holding>& holders = ranges_[d][hit.range].holders;
-      const std::int32_t part = source_.dims[d].part_of_rank[static_cast<std::size_t>(source_rank)];
+      const std::int32_t part = source_.dims[d].part_of(source_rank);
       const auto holding = std::lower_bound(holders.begin(), holders.end(), part,
                                             [](const Holding& h, std::int32_t p) { return h.part < p; });
       if (holding == holders.end() || holding->part != part)
@@ -212,8 +212,7 @@ void prove_coverage(const TensorLayout& source, const TensorLayout& target, std:
       for (std::size_t d = 0; d < dims; ++d) {
         const Interval& from = shard.source[i * dims + d];
         const Interval& to = shard.target[i * dims + d];
-        const auto source_part =
-            static_cast<std::size_t>(source.dims[d].part_of_rank[static_cast<std::size_t>(reader)]);
+        const auto source_part = static_cast<std::size_t>(source.dims[d].part_of(reader));
         const Place there = source_runs[d][source_part].place(from);
         const Place here = target_runs[d][static_cast<std::size_t>(parts[d])].place(to);
         if (there.global != here.global || from.end - from.begin != to.end - to.begin)

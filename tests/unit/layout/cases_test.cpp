@@ -44,7 +44,7 @@ std::vector<std::pair<Index, Index>> intervals(const DimShard& shard) {
 
 const DimShard& part(const TensorLayout& layout, Index rank, std::size_t dim) {
   const DimLayout& d = layout.dims[dim];
-  return d.parts[static_cast<std::size_t>(d.part_of_rank[static_cast<std::size_t>(rank)])];
+  return d.shard_of(rank);
 }
 
 // One shape, or one per rank.

@@ -102,7 +102,7 @@ inline std::string shard_text(const layout::TensorLayout& layout, Index rank) {
   if (!layout.is_present(rank)) return "-";
   std::string out;
   for (const layout::DimLayout& dim : layout.dims) {
-    const auto part = static_cast<std::size_t>(dim.part_of_rank[static_cast<std::size_t>(rank)]);
+    const auto part = static_cast<std::size_t>(dim.part_of(rank));
     std::vector<std::pair<Index, std::string>> pieces;
     for (const layout::Run& run : dim.parts[part].runs)
       pieces.emplace_back(run.stored, fmt::format("{}-{}", run.global, run.global + run.length));

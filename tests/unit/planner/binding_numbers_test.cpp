@@ -209,6 +209,12 @@ TEST_CASE("a number that no tensor of any rule has is warned of") {
           "W_COUNT: p.yaml:1: tensors[0]: tensor 'l.2.w': of 0 to 3, which `owner` counts on axis 'pp', no tensor has "
           "number 2: is the checkpoint whole, and the count that of the model?"});
   CHECK(warnings_of("{match: 'l.*.w', owner: {pp: $1/4}, optional: true}", hole).empty());
+  // One rule that is required is enough, wherever it stands.
+  constexpr std::string_view kOptional = "{match: 'l.*.norm', owner: {pp: $1/4}, optional: true}";
+  std::vector<SourceTensor> with_norm = hole.tensors;
+  with_norm.push_back(everywhere("l.0.norm", 1, {2}));
+  for (const std::string& rules : {fmt::format("{}, {}", kRule, kOptional), fmt::format("{}, {}", kOptional, kRule)})
+    CHECK(warnings_of(rules, catalog(1, with_norm)).size() == 1);
   CHECK(warnings_of(kRule, catalog(1, {everywhere("l.1.w", 1, {2}), everywhere("l.2.w", 1, {2}),
                                        everywhere("l.3.w", 1, {2})})) ==
         Lines{"W_COUNT: p.yaml:1: tensors[0]: tensor 'l.0.w': of 0 to 3, which `owner` counts on axis 'pp', no tensor "
@@ -248,6 +254,13 @@ TEST_CASE("where a source numbers locally, coordinates before others have all th
           "count or `split` that is not the model's gives tensors wrong numbers: correct it, or say `optional: true` "
           "in the rules that count them where the checkpoint is meant to lack them"});
   CHECK(codes(plan("split: [3, 3]"), catalog(2, layers(2))) == Lines{"E_MISSING l.2.w"});
+  // What the experts of a rule lack is told once.
+  const Lines of_experts = refusal(
+      "{reshard: 1, source: {axes: [ep=2]}, target: {axes: []}, tensors: [{match: 'e.*.w', owner: {ep: {index: $1, "
+      "count: 4, numbering: local}}}]}",
+      catalog(2, {everywhere("e.0.w", 2, {2})}));
+  REQUIRE(of_experts.size() == 1);
+  CHECK(of_experts[0].find("(and 1 more tensor of this rule)") != std::string::npos);
   CHECK(codes(plan("count: 6", ", optional: true"), catalog(2, layers(2))) == Lines{"accepted"});
   // Layers that another rule counts without local numbers do not stand in for them.
   std::vector<SourceTensor> both = layers(2);

@@ -82,8 +82,7 @@ void run_reshard(const Value& c) {
     std::map<std::vector<std::int32_t>, std::vector<Index>> groups;
     for (Index rank = 0; rank < sides.source.ranks; ++rank) {
       std::vector<std::int32_t> parts;
-      for (const layout::DimLayout& dim : sides.source.dims)
-        parts.push_back(dim.part_of_rank[static_cast<std::size_t>(rank)]);
+      for (const layout::DimLayout& dim : sides.source.dims) parts.push_back(dim.part_of(rank));
       if (sides.source.is_present(rank)) groups[parts].push_back(rank);
     }
     std::set<std::vector<Index>> found;
