@@ -110,6 +110,13 @@ TEST_CASE("hdf5 child: decoders refuse what no encoder makes") {
   FileCatalog huge = catalog;
   huge.tensors.at(0).shape = {std::int64_t{1} << 40, std::int64_t{1} << 40};
   CHECK(!wire::decode_catalog(wire::encode(huge)));
+  const std::string issues = wire::encode(std::vector<Issue>{{ErrorCode::kFormat, "a.h5", kNoTensor, "is cut short"},
+                                                             {ErrorCode::kLink, "a.h5", "", "is a link"},
+                                                             {ErrorCode::kLink, "a.h5", "w", "is a link"}});
+  CHECK(wire::encode(wire::decode_issues(issues).value()) == issues);
+  CHECK(wire::decode_issues(issues)->at(0).tensor == std::nullopt);
+  CHECK(wire::decode_issues(issues)->at(1).tensor == "");
+  for (std::size_t length = 0; length < issues.size(); ++length) CHECK(!wire::decode_issues(issues.substr(0, length)));
   CHECK(!wire::decode_issues(std::string(8, '\xff')));
   CHECK(!wire::decode_request("short"));
 }

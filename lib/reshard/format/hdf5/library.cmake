@@ -1,6 +1,6 @@
 # The HDF5 library: RESHARD_HDF5_LIBRARIES, HDF5_C_INCLUDE_DIRS. Its archive is taken where it lies beside the shared library and
 # can be linked: the shared one of Debian brings some thirty others for files on the network, which reshard never reads, and half
-# of what starting the executable takes.
+# of what starting the executable takes. Not under the sanitizers: tests/fuzz tells the library's faults from ours by where they lie.
 
 option(RESHARD_HDF5_ARCHIVE "Link HDF5's archive, where there is one, in place of its shared library" ON)
 
@@ -9,7 +9,7 @@ find_package(HDF5 REQUIRED COMPONENTS C)
 set(RESHARD_HDF5_LIBRARIES ${HDF5_C_LIBRARIES})
 
 set(linked "the shared library")
-if(RESHARD_HDF5_ARCHIVE)
+if(RESHARD_HDF5_ARCHIVE AND NOT RESHARD_SANITIZE AND NOT RESHARD_FUZZ)
   # The first is HDF5 itself, the others are what it may need.
   list(GET HDF5_C_LIBRARIES 0 shared)
   string(REGEX REPLACE "[.](so|dylib)[.0-9]*$" ".a" archive "${shared}")

@@ -24,7 +24,7 @@ class Encoder {
     text(code_name(value.code));
     text(value.where);
     number(value.tensor ? 1 : 0);
-    text(value.tensor.value_or(""));
+    if (value.tensor) text(*value.tensor);
     text(value.message);
   }
   std::string take() { return std::move(out_); }
@@ -74,9 +74,7 @@ class Decoder {
     out.code = code_from_name(code);
     require(code_name(out.code) == code);
     out.where = text();
-    const bool of_tensor = flag();
-    std::string tensor = text();
-    if (of_tensor) out.tensor = std::move(tensor);
+    if (flag()) out.tensor = text();
     out.message = text();
     return out;
   }
