@@ -59,15 +59,21 @@ std::size_t Mesh::axis_position(std::string_view name) const {
   return static_cast<std::size_t>(found - axes_.begin());
 }
 
+Index Mesh::position_of(Index rank) const {
+  return positions_.empty() ? rank : positions_[static_cast<std::size_t>(rank)];
+}
+
 Index Mesh::coordinate(Index rank, std::string_view axis) const {
-  const std::vector<Index> all = coordinates(rank);
-  for (std::size_t i = 0; i < axes_.size(); ++i)
-    if (axes_[i].name == axis) return all[i];
+  Index position = position_of(rank);
+  for (std::size_t i = axes_.size(); i-- > 0;) {
+    if (axes_[i].name == axis) return position % axes_[i].size;
+    position /= axes_[i].size;
+  }
   return 0;
 }
 
 std::vector<Index> Mesh::coordinates(Index rank) const {
-  Index position = positions_.empty() ? rank : positions_[static_cast<std::size_t>(rank)];
+  Index position = position_of(rank);
   std::vector<Index> out(axes_.size());
   for (std::size_t i = axes_.size(); i-- > 0;) {
     out[i] = position % axes_[i].size;

@@ -42,6 +42,9 @@ class Mesh {
   const std::vector<Index>& ranks() const { return ranks_; }
 
  private:
+  /// Of a rank among all coordinates, in row-major order.
+  Index position_of(Index rank) const;
+
   std::vector<Axis> axes_;
   std::vector<Index> ranks_;      // position -> rank
   std::vector<Index> positions_;  // rank -> position

@@ -47,8 +47,6 @@ void compare_parts(const DimLayout& source, const DimLayout& target, CutSummary&
   }
 }
 
-}  // namespace
-
 std::vector<layout::Axis> axes_of_presence(const TensorLayout& layout, const MeshWalk& walk) {
   if (layout.present.empty()) return {};
   return walk.changing([&](Index a, Index b) { return layout.is_present(a) != layout.is_present(b); });
@@ -58,6 +56,8 @@ std::vector<layout::Axis> axes_of_dim(const DimLayout& dim, const MeshWalk& walk
   if (dim.parts.size() < 2) return {};
   return walk.changing([&](Index a, Index b) { return dim.part_of(a) != dim.part_of(b); });
 }
+
+}  // namespace
 
 std::vector<CutSummary> cuts_of(const TensorLayout& source, const MeshWalk& source_walk, const TensorLayout& target,
                                 const MeshWalk& target_walk) {

@@ -32,9 +32,6 @@ struct CutSummary {
   friend bool operator==(const CutSummary&, const CutSummary&) = default;
 };
 
-std::vector<layout::Axis> axes_of_presence(const layout::TensorLayout& layout, const MeshWalk& walk);
-std::vector<layout::Axis> axes_of_dim(const layout::DimLayout& dim, const MeshWalk& walk);
-
 /// Presence first, then dims that some axis cuts on some side. `source` and `target` are of one shape.
 std::vector<CutSummary> cuts_of(const layout::TensorLayout& source, const MeshWalk& source_walk,
                                 const layout::TensorLayout& target, const MeshWalk& target_walk);

@@ -212,17 +212,32 @@ std::optional<Tile> share_of(Tile tile, const std::vector<std::vector<ProcessRan
   return planner::restricted(tile, wanted);
 }
 
-std::int64_t tile_bytes(const Tile& tile, const WorkTensor& work) {
-  std::int64_t out = 0;
-  for (const planner::SourcePart& part : tile.sources)
-    out += planner::buffer_bytes(read_bytes(part, work.source_element_bytes));
-  for (const planner::TargetPart& part : tile.targets)
-    out += planner::buffer_bytes(part.elements * work.target_element_bytes);
+DirectCost tile_cost(const Tile& tile, const std::vector<bool>& wanted, const WorkTensor& work) {
+  DirectCost out;
+  const auto is_wanted = [&](std::size_t target) { return wanted.empty() || wanted[target]; };
+  std::vector<planner::Columns> columns;
+  if (!wanted.empty()) columns = planner::wanted_columns(tile, wanted);
+  for (std::size_t s = 0; s < tile.sources.size(); ++s) {
+    planner::SourcePart part = tile.sources[s];
+    if (!wanted.empty()) {
+      if (!columns[s].any()) continue;
+      part.column = columns[s].first;
+      part.columns = columns[s].end - columns[s].first;
+    }
+    const std::int64_t bytes = read_bytes(part, work.source_element_bytes);
+    out.bytes_read += bytes;
+    out.reads += reads(part, work.source_element_bytes);
+    out.least_memory_bytes += planner::buffer_bytes(bytes);
+  }
+  for (std::size_t t = 0; t < tile.targets.size(); ++t)
+    if (is_wanted(t))
+      out.least_memory_bytes += planner::buffer_bytes(tile.targets[t].elements * work.target_element_bytes);
   if (work.converts()) {
     planner::Index most = 0;
-    for (const layout::CopyBox& box : tile.copies) most = std::max(most, box.elements());
-    out += planner::buffer_bytes(most * work.source_element_bytes) +
-           planner::buffer_bytes(most * work.target_element_bytes);
+    for (const layout::CopyBox& box : tile.copies)
+      if (is_wanted(box.target)) most = std::max(most, box.elements());
+    out.least_memory_bytes += planner::buffer_bytes(most * work.source_element_bytes) +
+                              planner::buffer_bytes(most * work.target_element_bytes);
   }
   return out;
 }

@@ -27,8 +27,9 @@ DirectMemory direct_memory(const DirectCost& cost, std::int64_t memory_bytes, in
 /// of every target part.
 std::optional<planner::Tile> share_of(planner::Tile tile, const std::vector<std::vector<ProcessRank>>& writers,
                                       ProcessRank process);
-/// Memory of one tile's buffers.
-std::int64_t tile_bytes(const planner::Tile& tile, const planner::WorkTensor& work);
+/// What a process takes that writes the wanted targets of a tile, in one thread. `wanted` empty: of one process alone,
+/// which moves tiles as they are.
+DirectCost tile_cost(const planner::Tile& tile, const std::vector<bool>& wanted, const planner::WorkTensor& work);
 
 /// Moves this process's part of the selected tensors. Not collective: another process's failure is noticed between
 /// tiles (Communicator::alarm_raised) and ends this one early; the caller agrees afterwards. `cost` is this process's.

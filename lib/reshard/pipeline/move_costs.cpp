@@ -1,8 +1,9 @@
 #include "reshard/pipeline/move_costs.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <optional>
-#include <set>
 #include <tuple>
 
 #include "reshard/pipeline/direct.hpp"
@@ -35,45 +36,55 @@ double read_seconds(std::int64_t bytes, std::int64_t reads, const Machine& machi
          static_cast<double>(reads) * seconds_per_read(machine.storage) / processes;
 }
 
-/// What leaves the process that reads a source part, if that is the one that writes most of it.
+/// The processes that write some of a tile, ascending.
+std::vector<ProcessRank> united(const std::vector<std::vector<ProcessRank>>& writers) {
+  std::vector<ProcessRank> out;
+  for (const std::vector<ProcessRank>& of_part : writers) out.insert(out.end(), of_part.begin(), of_part.end());
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+/// What leaves the process that reads a source part, if that is the one that writes most of it. `all`: of `writers`.
 std::int64_t bytes_sent(const Tile& tile, const std::vector<std::vector<ProcessRank>>& writers,
-                        std::int64_t element_bytes) {
-  std::vector<std::map<ProcessRank, planner::Index>> wanted(tile.sources.size());
+                        const std::vector<ProcessRank>& all, std::int64_t element_bytes) {
+  if (all.size() == 1) return 0;
+  std::vector<planner::Index> wanted(tile.sources.size() * all.size(), 0);  // elements by source and writer
   for (const layout::CopyBox& box : tile.copies)
-    for (const ProcessRank writer : writers[box.target]) wanted[box.source][writer] += box.elements();
-  planner::Index out = 0;
-  for (const auto& of_part : wanted) {
-    planner::Index most = 0;
-    for (const auto& [writer, elements] : of_part) {
-      out += elements;
-      most = std::max(most, elements);
+    for (const ProcessRank writer : writers[box.target]) {
+      const auto place = std::lower_bound(all.begin(), all.end(), writer) - all.begin();
+      wanted[box.source * all.size() + static_cast<std::size_t>(place)] += box.elements();
     }
-    out -= most;
+  planner::Index out = 0;
+  for (auto of_part = wanted.begin(); of_part != wanted.end(); of_part += std::ssize(all)) {
+    const auto end = of_part + std::ssize(all);
+    out += std::accumulate(of_part, end, planner::Index{0}) - *std::max_element(of_part, end);
   }
   return out * element_bytes;
 }
 
 MoveCost cost_of(const WorkTensor& work, const planner::TensorWriters& tensor_writers, int processes) {
   MoveCost out;
+  std::vector<bool> wanted;
   for (std::size_t number = 0; number < work.tiling->size(); ++number) {
     const Tile tile = work.tiling->tile(number, work.sources);
     const std::vector<std::vector<ProcessRank>> writers = tensor_writers.of(tile);
-    std::set<ProcessRank> all;
-    for (const std::vector<ProcessRank>& of_part : writers) all.insert(of_part.begin(), of_part.end());
+    const std::vector<ProcessRank> all = united(writers);
     for (const ProcessRank writer : all) {
-      const Tile share = processes == 1 ? tile : *share_of(tile, writers, writer);
+      wanted.clear();
+      for (std::size_t t = 0; t < writers.size() && processes > 1; ++t)
+        wanted.push_back(std::binary_search(writers[t].begin(), writers[t].end(), writer));
+      const DirectCost of_tile = tile_cost(tile, wanted, work);
       DirectCost& cost = out.direct[writer];
-      for (const planner::SourcePart& part : share.sources) {
-        cost.bytes_read += read_bytes(part, work.source_element_bytes);
-        cost.reads += reads(part, work.source_element_bytes);
-      }
-      cost.least_memory_bytes = std::max(cost.least_memory_bytes, tile_bytes(share, work));
+      cost.bytes_read += of_tile.bytes_read;
+      cost.reads += of_tile.reads;
+      cost.least_memory_bytes = std::max(cost.least_memory_bytes, of_tile.least_memory_bytes);
     }
     for (const planner::SourcePart& part : tile.sources) {
       out.bytes_once += read_bytes(part, work.source_element_bytes);
       out.reads_once += reads(part, work.source_element_bytes);
     }
-    if (processes > 1) out.bytes_sent += bytes_sent(tile, writers, work.target_element_bytes);
+    if (processes > 1) out.bytes_sent += bytes_sent(tile, writers, all, work.target_element_bytes);
   }
   return out;
 }

@@ -31,23 +31,26 @@ struct StoredTotals {
 /// Elements of a shard as stored, and those of them that belong to the tensor.
 class ShardSizes {
  public:
-  explicit ShardSizes(const TensorLayout& layout) : layout_(layout) {
+  explicit ShardSizes(const TensorLayout& layout) : layout_(layout), lengths_(layout.dims.size()) {
     for (const DimLayout& dim : layout.dims) {
       std::vector<Index>& lengths = true_lengths_.emplace_back();
       for (const layout::DimShard& part : dim.parts) lengths.push_back(part.true_length());
     }
   }
-  Index stored(Index rank) const { return checked_product(layout_.stored_shape(rank)); }
-  Index true_elements(Index rank) const {
-    Shape lengths;
-    for (std::size_t d = 0; d < true_lengths_.size(); ++d)
-      lengths.push_back(true_lengths_[d][static_cast<std::size_t>(layout_.dims[d].part_of(rank))]);
-    return checked_product(lengths);
+  Index stored(Index rank) {
+    for (std::size_t d = 0; d < lengths_.size(); ++d) lengths_[d] = layout_.dims[d].shard_of(rank).stored_length;
+    return checked_product(lengths_);
+  }
+  Index true_elements(Index rank) {
+    for (std::size_t d = 0; d < lengths_.size(); ++d)
+      lengths_[d] = true_lengths_[d][static_cast<std::size_t>(layout_.dims[d].part_of(rank))];
+    return checked_product(lengths_);
   }
 
  private:
   const TensorLayout& layout_;
   std::vector<std::vector<Index>> true_lengths_;  // by dim and part
+  Shape lengths_;                                 // of the rank that was asked for last
 };
 
 StoredTotals stored_totals(const Prepared& prepared) {
@@ -69,7 +72,7 @@ StoredTotals stored_totals(const Prepared& prepared) {
   out.tensors.assign(static_cast<std::size_t>(ranks), 0);
   for (std::size_t l = 0; l < bound.layouts.size(); ++l) {
     const TensorLayout& target = bound.layouts[l].target;
-    const ShardSizes sizes(target);
+    ShardSizes sizes(target);
     for (Index rank = 0; rank < ranks; ++rank) {
       if (!target.is_present(rank)) continue;
       const Index stored = sizes.stored(rank);
@@ -261,21 +264,24 @@ LocalTensor local_tensor(const Prepared& prepared, std::size_t t, Index rank) {
   return out;
 }
 
+bool holds_otherwise(const TensorLayout& layout, Index rank, Index other) {
+  return layout.is_present(rank) != layout.is_present(other) ||
+         std::any_of(layout.dims.begin(), layout.dims.end(),
+                     [&](const DimLayout& dim) { return dim.part_of(rank) != dim.part_of(other); });
+}
+
 /// Axes of one side along which no tensor changes.
 void add_copy_axes(const planner::BoundPlan& bound, const plan::Side& side, TensorLayout LayoutPair::*layout,
                    const std::string& side_name, std::vector<CopyAxis>& out) {
   std::set<std::string> told;
   const auto look = [&](const std::string& view, const layout::Mesh& mesh) {
     const MeshWalk walk(mesh);
-    std::set<std::string> used;
-    for (const LayoutPair& pair : bound.layouts) {
-      for (const layout::Axis& axis : axes_of_presence(pair.*layout, walk)) used.insert(axis.name);
-      for (const DimLayout& dim : (pair.*layout).dims)
-        for (const layout::Axis& axis : axes_of_dim(dim, walk)) used.insert(axis.name);
+    for (std::size_t a = 0; a < walk.axes().size(); ++a) {
+      const bool is_used = std::any_of(bound.layouts.begin(), bound.layouts.end(), [&](const LayoutPair& pair) {
+        return walk.changes(a, [&](Index x, Index y) { return holds_otherwise(pair.*layout, x, y); });
+      });
+      if (!is_used && told.insert(walk.axes()[a].name).second) out.push_back({side_name, view, walk.axes()[a]});
     }
-    for (const layout::Axis& axis : mesh.axes())
-      if (axis.size > 1 && used.count(axis.name) == 0 && told.insert(axis.name).second)
-        out.push_back({side_name, view, axis});
   };
   look("", side.mesh);
   for (const plan::View& view : side.views) look(view.name, view.mesh);

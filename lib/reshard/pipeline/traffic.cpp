@@ -84,10 +84,10 @@ std::vector<ShardNeeds> shard_needs(const planner::LayoutPair& pair) {
   NeedsFinder finder(pair);
   std::map<std::vector<std::int32_t>, std::size_t> numbers;
   std::vector<ShardNeeds> out;
+  std::vector<std::int32_t> parts(pair.target.dims.size());
   for (Index rank = 0; rank < pair.target.ranks; ++rank) {
     if (!pair.target.is_present(rank)) continue;
-    std::vector<std::int32_t> parts;
-    for (const layout::DimLayout& dim : pair.target.dims) parts.push_back(dim.part_of(rank));
+    for (std::size_t d = 0; d < parts.size(); ++d) parts[d] = pair.target.dims[d].part_of(rank);
     const auto [entry, added] = numbers.try_emplace(parts, out.size());
     if (added) out.push_back(finder.find(parts));
     out[entry->second].ranks.push_back(rank);

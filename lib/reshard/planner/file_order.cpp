@@ -12,11 +12,8 @@
 namespace reshard::planner {
 namespace {
 
-/// Equal shards of the tensors of one layout, in two files or more but not in all.
-struct CommonShard {
-  std::int64_t bytes = 0;
-  std::vector<std::size_t> files;  ///< ascending
-};
+/// Bytes of equal shards by the files, ascending, that have them: two or more but not all.
+using CommonShards = std::map<std::vector<std::size_t>, std::int64_t>;
 
 /// Bytes of one element, summed over the tensors of each layout.
 std::vector<std::int64_t> element_bytes(const BoundPlan& bound) {
@@ -26,22 +23,24 @@ std::vector<std::int64_t> element_bytes(const BoundPlan& bound) {
 }
 
 void add_common_shards(const layout::TensorLayout& layout, std::int64_t element_bytes,
-                       std::span<const std::size_t> file_of_rank, std::size_t files, std::vector<CommonShard>& out) {
+                       std::span<const std::size_t> file_of_rank, std::size_t files, CommonShards& out) {
   std::map<std::vector<std::int32_t>, std::vector<std::size_t>> files_of_parts;
+  std::vector<std::int32_t> parts(layout.dims.size());
   for (Index rank = 0; rank < layout.ranks; ++rank) {
     if (!layout.is_present(rank)) continue;
-    std::vector<std::int32_t> parts;
-    for (const layout::DimLayout& dim : layout.dims) parts.push_back(dim.part_of(rank));
-    files_of_parts[std::move(parts)].push_back(file_of_rank[static_cast<std::size_t>(rank)]);
+    for (std::size_t d = 0; d < parts.size(); ++d) parts[d] = layout.dims[d].part_of(rank);
+    files_of_parts[parts].push_back(file_of_rank[static_cast<std::size_t>(rank)]);
   }
-  for (auto& [parts, of_parts] : files_of_parts) {
+  for (auto& [numbers, of_parts] : files_of_parts) {
     std::sort(of_parts.begin(), of_parts.end());
     of_parts.erase(std::unique(of_parts.begin(), of_parts.end()), of_parts.end());
     if (of_parts.size() < 2 || of_parts.size() == files) continue;  // all files have it: none is nearer than others
     std::int64_t bytes = element_bytes;
-    for (std::size_t d = 0; d < parts.size(); ++d)
-      bytes = checked_mul(bytes, layout.dims[d].parts[static_cast<std::size_t>(parts[d])].true_length());
-    if (bytes > 0) out.push_back({bytes, std::move(of_parts)});
+    for (std::size_t d = 0; d < numbers.size(); ++d)
+      bytes = checked_mul(bytes, layout.dims[d].parts[static_cast<std::size_t>(numbers[d])].true_length());
+    if (bytes == 0) continue;
+    std::int64_t& sum = out[std::move(of_parts)];
+    sum = checked_add(sum, bytes);
   }
 }
 
@@ -86,15 +85,17 @@ std::vector<std::size_t> file_order(const BoundPlan& bound, std::span<const std:
   std::iota(out.begin(), out.end(), std::size_t{0});
   if (processes == 1 || files < 3) return out;
 
-  std::vector<CommonShard> shards;
+  CommonShards common;
   const std::vector<std::int64_t> bytes_of_layout = element_bytes(bound);
   for (std::size_t l = 0; l < bound.layouts.size(); ++l)
     if (bytes_of_layout[l] > 0)
-      add_common_shards(bound.layouts[l].target, bytes_of_layout[l], file_of_rank, files, shards);
-  if (shards.empty()) return out;
+      add_common_shards(bound.layouts[l].target, bytes_of_layout[l], file_of_rank, files, common);
+  if (common.empty()) return out;
+  std::vector<const CommonShards::value_type*> shards;
+  for (const CommonShards::value_type& shard : common) shards.push_back(&shard);
   std::vector<std::vector<std::size_t>> shards_of_file(files);
   for (std::size_t s = 0; s < shards.size(); ++s)
-    for (const std::size_t file : shards[s].files) shards_of_file[file].push_back(s);
+    for (const std::size_t file : shards[s]->first) shards_of_file[file].push_back(s);
 
   const std::int64_t total = std::accumulate(file_bytes.begin(), file_bytes.end(), std::int64_t{0});
   Candidates candidates(files);
@@ -110,7 +111,7 @@ std::vector<std::size_t> file_order(const BoundPlan& bound, std::span<const std:
     placed += file_bytes[next];
     for (const std::size_t s : shards_of_file[next]) {
       if (std::exchange(filled_with[s], process) == process) continue;
-      for (const std::size_t file : shards[s].files) candidates.add(file, shards[s].bytes);
+      for (const std::size_t file : shards[s]->first) candidates.add(file, shards[s]->second);
     }
   }
   return out;

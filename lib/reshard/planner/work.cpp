@@ -21,6 +21,19 @@ TileId TileList::operator[](std::size_t i) const {
   return {tensor, lane * (tiles / lanes_) + std::min(lane, tiles % lanes_) + turn / lanes_};
 }
 
+std::vector<Columns> wanted_columns(const Tile& tile, const std::vector<bool>& wanted) {
+  std::vector<Columns> out(tile.sources.size());
+  for (const layout::CopyBox& box : tile.copies) {
+    if (!wanted[box.target]) continue;
+    Index end = box.source_offset + 1;
+    for (std::size_t d = 1; d < box.dims.size(); ++d) end += (box.dims[d].extent - 1) * box.dims[d].source_stride;
+    Columns& columns = out[box.source];
+    columns.first = std::min(columns.first, box.source_offset);
+    columns.end = std::max(columns.end, end);
+  }
+  return out;
+}
+
 Tile restricted(const Tile& tile, const std::vector<bool>& wanted) {
   constexpr std::size_t kGone = std::numeric_limits<std::size_t>::max();
   Tile out;
@@ -30,23 +43,14 @@ Tile restricted(const Tile& tile, const std::vector<bool>& wanted) {
     target_number[t] = out.targets.size();
     out.targets.push_back(tile.targets[t]);
   }
-  // Columns of every source that are still wanted.
-  std::vector<Index> low(tile.sources.size(), std::numeric_limits<Index>::max());
-  std::vector<Index> high(tile.sources.size(), 0);
-  for (const layout::CopyBox& box : tile.copies) {
-    if (!wanted[box.target]) continue;
-    Index end = box.source_offset + 1;
-    for (std::size_t d = 1; d < box.dims.size(); ++d) end += (box.dims[d].extent - 1) * box.dims[d].source_stride;
-    low[box.source] = std::min(low[box.source], box.source_offset);
-    high[box.source] = std::max(high[box.source], end);
-  }
+  const std::vector<Columns> columns = wanted_columns(tile, wanted);
   std::vector<std::size_t> source_number(tile.sources.size(), kGone);
   for (std::size_t s = 0; s < tile.sources.size(); ++s) {
-    if (high[s] == 0) continue;
+    if (!columns[s].any()) continue;
     source_number[s] = out.sources.size();
     SourcePart part = tile.sources[s];
-    part.column = low[s];
-    part.columns = high[s] - low[s];
+    part.column = columns[s].first;
+    part.columns = columns[s].end - columns[s].first;
     out.sources.push_back(part);
   }
   for (const layout::CopyBox& box : tile.copies) {

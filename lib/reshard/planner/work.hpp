@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -54,6 +55,17 @@ class TileList {
   std::vector<std::size_t> starts_;  // by tensor, and the total
   std::size_t lanes_;
 };
+
+/// Columns of a source part, none where `first` is not below `end`.
+struct Columns {
+  Index first = std::numeric_limits<Index>::max();
+  Index end = 0;
+
+  bool any() const { return first < end; }
+};
+
+/// What the wanted targets of a tile need, by source.
+std::vector<Columns> wanted_columns(const Tile& tile, const std::vector<bool>& wanted);
 
 /// Keeps of a tile what the wanted targets need: unwanted targets go, sources shrink to the rows and columns still
 /// read, sources that nothing needs go. Numbers in the copies follow.
