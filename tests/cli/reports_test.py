@@ -126,7 +126,7 @@ class PlanReport(Case):
             self.assert_refused(result, 2, "E_USAGE", words=(f"--rank {rank}: the target has ranks 0 to 1",))
         self.assert_refused(self.reshard(*words, "--rank", "one"), 2, "E_USAGE", words=("--rank", "one"))
         for pattern, said in (("model.layer.*.w", "nearest: 'model.layers.0.w'"), ("model.*.w", "`*` stops at '.' and '/': '**' in its place, as in 'model.**.w', matches 1 of them"),
-                              ("layers.**", "(it has 2)"), ("re:x", "(it has 2)")):
+                              ("layers.**", "(it has 2)"), ("re:x", "(it has 2)"), ("x*" * 64, "matches no tensor of the target (it has 2)")):
             for form in ("text", "json", "html"):
                 result = self.reshard(*words, "--tensor", pattern, "--report", form)
                 self.assert_refused(result, 2, "E_USAGE", words=("--tensor", pattern, said))
