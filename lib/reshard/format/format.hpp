@@ -69,7 +69,6 @@ struct NewFile {
   std::vector<NewTensor> tensors;  ///< any order
   std::map<std::string, std::string> metadata;
   std::vector<std::string> axes;  ///< "tp=2"
-  std::int64_t rank = 0;
 };
 
 /// Where the bytes of a new file go.
@@ -111,8 +110,9 @@ class FileFormat {
   /// How create() will lay the file out, without touching any. Cost: that of creating it.
   virtual FileLayout lay_out(const NewFile& file) const = 0;
   /// Creates the file at its full size with everything but the tensor bytes. The same input gives the same bytes at any
-  /// time. Tensor bytes are then written at the offsets by whoever has them.
-  virtual FileLayout create(const fs::path& path, const NewFile& file) const = 0;
+  /// time. Tensor bytes are then written at the offsets by whoever has them. `rank`: whose file it is; it changes no
+  /// offset.
+  virtual FileLayout create(const fs::path& path, const NewFile& file, std::int64_t rank) const = 0;
 };
 
 }  // namespace reshard::format

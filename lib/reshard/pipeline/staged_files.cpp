@@ -27,9 +27,7 @@ void take_turns(const Job& job, const TargetFiles& target, Work&& work) {
 
 void create_file(const TargetFiles& target, std::size_t f, const fs::path& path) {
   const FileClass& file_class = target.class_of(f);
-  format::NewFile content = file_class.content;
-  content.rank = target.files[f].rank;
-  const format::FileLayout layout = target.format->create(path, content);
+  const format::FileLayout layout = target.format->create(path, file_class.content, target.files[f].rank);
   if (layout.bytes != file_class.layout.bytes || layout.offsets != file_class.layout.offsets)
     internal_error(fmt::format("{} was not laid out as planned", target.files[f].name));
 }

@@ -140,6 +140,7 @@ TargetFiles plan_target_files(const plan::Side& side, const planner::BoundPlan& 
   const auto add_class = [&](std::vector<std::size_t> tensors, Index rank) {
     FileClass file_class;
     file_class.tensors = std::move(tensors);
+    file_class.content.tensors.reserve(file_class.tensors.size());
     for (const std::size_t t : file_class.tensors) {
       file_class.content.tensors.push_back(new_tensor(bound, t, rank));
       format.check(file_class.content.tensors.back());

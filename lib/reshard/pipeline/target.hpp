@@ -19,8 +19,8 @@ namespace reshard::pipeline {
 /// Files with the same tensors and stored shapes.
 struct FileClass {
   std::vector<std::size_t> tensors;  ///< numbers in BoundPlan::tensors, in order
-  format::NewFile content;           ///< without `rank`
-  format::FileLayout layout;         ///< offsets as in `tensors`
+  format::NewFile content;
+  format::FileLayout layout;  ///< offsets as in `tensors`
 
   /// [begin, end) of every tensor that has bytes, in order. All else in the file is written when it is created.
   std::vector<std::pair<std::int64_t, std::int64_t>> tensor_ranges() const;

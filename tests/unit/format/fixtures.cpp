@@ -36,7 +36,7 @@ void write_bytes(const fs::path& path, std::string_view text) {
 }
 
 void write_file(const FileFormat& format, const fs::path& path, const NewFile& file) {
-  const FileLayout layout = format.create(path, file);
+  const FileLayout layout = format.create(path, file, 1);
   REQUIRE(layout.offsets.size() == file.tensors.size());
   const File out = File::open_to_write(path);
   for (std::size_t i = 0; i < file.tensors.size(); ++i) {

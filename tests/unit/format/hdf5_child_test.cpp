@@ -140,7 +140,7 @@ TEST_CASE("hdf5 child: a file cut anywhere is refused") {
 TEST_CASE("hdf5 child: flipped bytes give a result or an error, never a crash or a hang") {
   const TemporaryDirectory dir;
   hdf5_here().create(dir / "ours.h5",
-                     {{{"a/b", Dtype::kF32, {4}, {4}}, {"%", Dtype::kBf16, {2, 3}, {2, 3}}}, {}, {"tp=2"}, 0});
+                     {{{"a/b", Dtype::kF32, {4}, {4}}, {"%", Dtype::kBf16, {2, 3}, {2, 3}}}, {}, {"tp=2"}}, 0);
   std::mt19937 random(20240229);
   for (const fs::path& source :
        {dir / "ours.h5", h5_case("libver_latest") / "model.h5", h5_case("keras_weights") / "model.h5",

@@ -45,8 +45,7 @@ TEST_CASE("hdf5: what is no HDF5 file is refused") {
 
 TEST_CASE("hdf5: a file made seconds later has the same bytes") {
   const TemporaryDirectory dir;
-  const NewFile file{
-      {{"group/w", Dtype::kBf16, {300, 200}, {600, 200}}, {"b", Dtype::kF32, {7}, {7}}}, {}, {"tp=2"}, 1};
+  const NewFile file{{{"group/w", Dtype::kBf16, {300, 200}, {600, 200}}, {"b", Dtype::kF32, {7}, {7}}}, {}, {"tp=2"}};
   write_file(hdf5_here(), dir / "one", file);
   std::this_thread::sleep_for(std::chrono::milliseconds(2100));
   write_file(hdf5_here(), dir / "two", file);
@@ -56,13 +55,13 @@ TEST_CASE("hdf5: a file made seconds later has the same bytes") {
 TEST_CASE("hdf5: axes, rank and global shapes are recorded and read back") {
   const TemporaryDirectory dir;
   hdf5_here().create(dir / "f",
-                     {{{"w", Dtype::kF32, {2, 3}, {4, 3}}, {"s", Dtype::kF32, {}, {}}}, {}, {"dp=1", "tp=2"}, 1});
+                     {{{"w", Dtype::kF32, {2, 3}, {4, 3}}, {"s", Dtype::kF32, {}, {}}}, {}, {"dp=1", "tp=2"}}, 1);
   const FileCatalog catalog = hdf5_child().read_catalog(dir / "f", {});
   CHECK(catalog.axes == Names{"dp=1", "tp=2"});
   CHECK(catalog.rank == 1);
   CHECK(find_tensor(catalog, "w").global_shape == Shape{4, 3});
   CHECK(find_tensor(catalog, "s").global_shape == Shape{});
-  hdf5_here().create(dir / "none", {{}, {}, {}, 0});
+  hdf5_here().create(dir / "none", {{}, {}, {}}, 0);
   CHECK(hdf5_here().read_catalog(dir / "none", {}).axes == Names{});
 }
 
@@ -72,8 +71,8 @@ TEST_CASE("hdf5: tensors of 64 KiB and more begin at multiples of 4096") {
       dir / "f",
       {{{"a", Dtype::kU8, {5}, {5}}, {"b", Dtype::kU8, {65536}, {65536}}, {"c", Dtype::kF32, {100000}, {100000}}},
        {},
-       {},
-       0});
+       {}},
+      0);
   CHECK(layout.offsets[1] % 4096 == 0);
   CHECK(layout.offsets[2] % 4096 == 0);
   CHECK(layout.bytes < 65536 + 400000 + 16384);
@@ -85,7 +84,7 @@ TEST_CASE("hdf5: five thousand long names come back") {
   for (int i = 0; i < 5000; ++i)
     file.tensors.push_back(
         {"model.layers.with.a.name.of.some.sixty.characters.weight." + std::to_string(i), Dtype::kF32, {1}, {1}});
-  hdf5_here().create(dir / "f", file);
+  hdf5_here().create(dir / "f", file, 0);
   CHECK(hdf5_child().read_catalog(dir / "f", {}).tensors.size() == 5000);
 }
 

@@ -69,9 +69,8 @@ TEST_CASE("safetensors: a written file has exactly these bytes") {
                       {"a", Dtype::kBf16, {1, 2}, {1, 2}},
                       {"e", Dtype::kI64, {0}, {0}}},
                      {{"note", "x\"y"}, {"DCP_VERSION", "1.0"}, {"format", "np"}},
-                     {"tp=2"},
-                     0};
-  const FileLayout layout = kFormat->create(dir / "f", file);
+                     {"tp=2"}};
+  const FileLayout layout = kFormat->create(dir / "f", file, 0);
   const std::string header = R"({"__metadata__":{"format":"pt","note":"x\"y"},)"
                              R"("e":{"dtype":"I64","shape":[0],"data_offsets":[0,0]},)"
                              R"("z":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
@@ -250,7 +249,7 @@ TEST_CASE("safetensors: names it cannot hold are refused before anything is writ
 
 TEST_CASE("safetensors: a file that shrinks while it is read is an input error") {
   const TemporaryDirectory dir;
-  write_file(*kFormat, dir / "f", {{{"w", Dtype::kF32, {100}, {100}}}, {}, {}, 0});
+  write_file(*kFormat, dir / "f", {{{"w", Dtype::kF32, {100}, {100}}}, {}, {}});
   const FileCatalog catalog = kFormat->read_catalog(dir / "f", {});
   const std::unique_ptr<TensorReader> reader = kFormat->open(dir / "f", {});
   fs::resize_file(dir / "f", static_cast<std::uintmax_t>(catalog.bytes - 1));
@@ -265,7 +264,7 @@ TEST_CASE("safetensors: a million tensors in one file are read") {
   for (std::size_t i = 0; i < kCount; ++i)
     file.tensors.push_back({"w" + std::to_string(i), Dtype::kBf16, {2, 4}, {2, 4}});
   const TemporaryDirectory dir;
-  kFormat->create(dir / "f", file);
+  kFormat->create(dir / "f", file, 0);
   const auto begin = std::chrono::steady_clock::now();
   const FileCatalog catalog = kFormat->read_catalog(dir / "f", {});
   MESSAGE("read in ", std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), " s");

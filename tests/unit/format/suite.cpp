@@ -22,7 +22,7 @@ NewTensor new_tensor(std::string name, Dtype dtype, Shape shape) {
 void check_round_trip(const FileFormat& format, const std::vector<NewTensor>& tensors) {
   const TemporaryDirectory dir;
   const fs::path path = dir / "file";
-  write_file(format, path, {tensors, {{"note", "two\nlines"}}, {"dp=1", "tp=2"}, 1});
+  write_file(format, path, {tensors, {{"note", "two\nlines"}}, {"dp=1", "tp=2"}});
 
   const FileCatalog catalog = format.read_catalog(path, {});
   CHECK(catalog.bytes == File::open_to_read(path).size());
@@ -64,7 +64,7 @@ void round_trips_every_dtype(const FileFormat& format, const std::vector<Dtype>&
       const Issue issue = issue_of([&] { format.check(tensor); });
       CHECK(issue.code == ErrorCode::kDtype);
       CHECK(issue.tensor == tensor.name);
-      CHECK(issue_of([&] { format.lay_out({{tensor}, {}, {}, 0}); }) == issue);
+      CHECK(issue_of([&] { format.lay_out({{tensor}, {}, {}}); }) == issue);
       CHECK(issue.message.find(name(dtype)) != std::string::npos);
     }
   }
@@ -115,7 +115,7 @@ void round_trips_odd_names(const FileFormat& format) {
 void reads_every_part_of_a_tensor(const FileFormat& format) {
   const TemporaryDirectory dir;
   const fs::path path = dir / "file";
-  write_file(format, path, {{new_tensor("w", Dtype::kF32, {2, 3, 2})}, {}, {}, 0});
+  write_file(format, path, {{new_tensor("w", Dtype::kF32, {2, 3, 2})}, {}, {}});
   const FileCatalog catalog = format.read_catalog(path, {});
   const std::unique_ptr<TensorReader> reader = format.open(path, {});
   const Bytes whole = pattern_bytes("w", 48);
@@ -130,7 +130,7 @@ void reads_every_part_of_a_tensor(const FileFormat& format) {
 void reads_from_several_threads(const FileFormat& format) {
   const TemporaryDirectory dir;
   const fs::path path = dir / "file";
-  write_file(format, path, {{new_tensor("a", Dtype::kF32, {64, 3}), new_tensor("b", Dtype::kU8, {999})}, {}, {}, 0});
+  write_file(format, path, {{new_tensor("a", Dtype::kF32, {64, 3}), new_tensor("b", Dtype::kU8, {999})}, {}, {}});
   const FileCatalog catalog = format.read_catalog(path, {});
   const std::unique_ptr<TensorReader> reader = format.open(path, {});
   std::atomic<int> wrong = 0;
@@ -150,10 +150,9 @@ void creates_the_same_bytes_again(const FileFormat& format) {
   const NewFile file{{new_tensor("b/w", Dtype::kBf16, {300, 200}), new_tensor("a", Dtype::kF32, {7}),
                       new_tensor("b/x", Dtype::kBool, {}), new_tensor("c", Dtype::kU8, {0})},
                      {{"note", "x"}},
-                     {"tp=2"},
-                     1};
+                     {"tp=2"}};
   const FileLayout planned = format.lay_out(file);
-  const FileLayout made = format.create(dir / "made", file);
+  const FileLayout made = format.create(dir / "made", file, 1);
   CHECK(planned.bytes == made.bytes);
   CHECK(planned.offsets == made.offsets);
   NewFile turned = file;
@@ -167,7 +166,7 @@ void lays_out_more_than_memory_holds(const FileFormat& format) {
   const TemporaryDirectory dir;
   constexpr std::int64_t kRows = std::int64_t{3} << 30;
   const NewFile file{
-      {new_tensor("a", Dtype::kBf16, {kRows, 1024}), new_tensor("b", Dtype::kBf16, {kRows, 1024})}, {}, {}, 0};
+      {new_tensor("a", Dtype::kBf16, {kRows, 1024}), new_tensor("b", Dtype::kBf16, {kRows, 1024})}, {}, {}};
   const FileLayout layout = format.lay_out(file);
   CHECK(layout.bytes >= 2 * 2048 * kRows);
   CHECK(layout.offsets[1] >= layout.offsets[0] + 2048 * kRows);

@@ -17,7 +17,7 @@ const pipeline::Formats& test_formats() {
 void write_checkpoint(const fs::path& path, std::vector<format::NewTensor> tensors) {
   format::NewFile file;
   file.tensors = std::move(tensors);
-  format::make_safetensors()->create(path, file);
+  format::make_safetensors()->create(path, file, 0);
 }
 
 PreparedPlan prepare_plan(std::string_view yaml, const fs::path& source, pipeline::PrepareOptions options) {

@@ -145,13 +145,13 @@ class Hdf5 : public FileFormat {
 
   /// The library decides where datasets go.
   FileLayout lay_out(const NewFile& file) const override {
-    return hdf5::create_file(MemoryFile().path(), "a file in memory", file);
+    return hdf5::create_file(MemoryFile().path(), "a file in memory", file, 0);
   }
 
   /// The library writes to memory alone: after a write that fails it may end the whole process.
-  FileLayout create(const fs::path& path, const NewFile& file) const override {
+  FileLayout create(const fs::path& path, const NewFile& file, std::int64_t rank) const override {
     const MemoryFile made;
-    FileLayout layout = hdf5::create_file(made.path(), path.string(), file);
+    FileLayout layout = hdf5::create_file(made.path(), path.string(), file, rank);
     File out = File::create(path);
     out.resize(layout.bytes);
     made.copy_to(out);

@@ -65,9 +65,9 @@ class Writer {
     if (!file_) library_error(ErrorCode::kIo, where_, kNoTensor, "create it");
   }
 
-  void add_root_attributes(const NewFile& file) {
+  void add_root_attributes(const NewFile& file, std::int64_t rank) {
     write_texts(file_.get(), "axes", file.axes, where_);
-    write_integer(file_.get(), "rank", file.rank, where_);
+    write_integer(file_.get(), "rank", rank, where_);
     write_integer(file_.get(), "reshard_version", kConventionsVersion, where_);
   }
 
@@ -136,7 +136,7 @@ void check_tensor(const NewTensor& tensor) {
                       "names are stored as UTF-8, which this is not; `rename` gives it another"});
 }
 
-FileLayout create_file(const fs::path& path, const std::string& where, const NewFile& file) {
+FileLayout create_file(const fs::path& path, const std::string& where, const NewFile& file, std::int64_t rank) {
   for (const NewTensor& tensor : file.tensors) check_tensor(tensor);
   std::vector<std::size_t> order(file.tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -150,7 +150,7 @@ FileLayout create_file(const fs::path& path, const std::string& where, const New
   {
     const auto lock = lock_library();
     Writer writer(path, where);
-    writer.add_root_attributes(file);
+    writer.add_root_attributes(file, rank);
     for (const std::size_t i : order) layout.offsets[i] = writer.add(file.tensors[i], paths[i]);
     writer.close();
   }

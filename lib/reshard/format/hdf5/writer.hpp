@@ -10,6 +10,6 @@ void check_tensor(const NewTensor& tensor);
 
 /// `path` is overwritten: the caller has made sure that it is no link to elsewhere. `where` names it in messages. Cost:
 /// about 40 microseconds per tensor. Errors: kIo; those of check_tensor.
-FileLayout create_file(const fs::path& path, const std::string& where, const NewFile& file);
+FileLayout create_file(const fs::path& path, const std::string& where, const NewFile& file, std::int64_t rank);
 
 }  // namespace reshard::format::hdf5

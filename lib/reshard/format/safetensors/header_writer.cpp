@@ -39,13 +39,24 @@ std::string metadata_entry(const std::map<std::string, std::string>& metadata) {
   return fmt::format("\"__metadata__\":{{{}}}", out);
 }
 
+/// Roughly: names with many escapes are longer.
+std::size_t most_bytes(const NewFile& file) {
+  constexpr std::size_t kEntryBytes = 128;
+  constexpr std::size_t kExtentBytes = 20;
+  std::size_t out = kEntryBytes;
+  for (const NewTensor& tensor : file.tensors)
+    out += kEntryBytes + tensor.name.size() + kExtentBytes * tensor.shape.size();
+  return out;
+}
+
 }  // namespace
 
 WrittenHeader write_header(const NewFile& file, const std::string& path) {
   WrittenHeader out;
   out.layout.offsets.resize(file.tensors.size());
   constexpr std::size_t kLengthBytes = 8;
-  std::string& json = out.bytes;  // behind its length
+  std::string& json = out.bytes;   // behind its length
+  json.reserve(most_bytes(file));  // what stays unused of it takes no memory
   json.assign(kLengthBytes, '\0');
   json += '{' + metadata_entry(file.metadata);
   std::int64_t at = 0;

@@ -62,7 +62,7 @@ class Safetensors : public FileFormat {
 
   FileLayout lay_out(const NewFile& file) const override { return header_of(file, "").layout; }
 
-  FileLayout create(const fs::path& path, const NewFile& file) const override {
+  FileLayout create(const fs::path& path, const NewFile& file, std::int64_t) const override {
     safetensors::WrittenHeader header = header_of(file, path.string());
     File out = File::create(path);
     out.resize(header.layout.bytes);
