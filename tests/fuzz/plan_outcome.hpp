@@ -28,6 +28,18 @@ inline std::string plan_outcome(std::string_view text, plan::Notation notation) 
   return out;
 }
 
+/// Whether YAML can read the canonical JSON of a document: a key on one line has at most 1024 characters there
+/// (YAML 1.2.2, section 7.4.2).
+inline bool has_yaml_keys(const Value& document) {
+  constexpr std::size_t kMostBytes = 1024;
+  const auto all = [](const auto& items, const auto& holds) { return std::all_of(items.begin(), items.end(), holds); };
+  if (document.is_array()) return all(document.array(), has_yaml_keys);
+  if (!document.is_object()) return true;
+  return all(document.object(), [&](const Value::Member& member) {
+    return canonical_json(Value(member.key)).size() <= kMostBytes && has_yaml_keys(member.value);
+  });
+}
+
 /// A document means the same in both notations, and the canonical form of an accepted plan is a plan that is its own
 /// canonical form.
 inline void check_plan(std::string_view text, plan::Notation notation) {
@@ -41,7 +53,8 @@ inline void check_plan(std::string_view text, plan::Notation notation) {
   }
   const std::string json = canonical_json(document);
   require(plan_outcome(json, plan::Notation::kJson) == outcome, "a plan's JSON form has the plan's outcome");
-  require(plan_outcome(json, plan::Notation::kYaml) == outcome, "JSON is read as YAML with the same outcome");
+  if (has_yaml_keys(document))
+    require(plan_outcome(json, plan::Notation::kYaml) == outcome, "JSON is read as YAML with the same outcome");
   if (!note(outcome.starts_with('{'))) return;
   require(plan_outcome(outcome, plan::Notation::kJson) == outcome, "a canonical form is its own canonical form");
 }
