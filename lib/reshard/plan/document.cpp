@@ -89,7 +89,7 @@ Value read_document(std::string_view text, Notation notation, std::string_view n
   TextCheck(text, name).run();
   Value value = notation == Notation::kJson ? parse_json(text, name, JsonLimits{kMaxDepth})
                                             : parse_yaml(text, name, YamlLimits{kMaxDepth});
-  if (notation == Notation::kYaml && value.is_null())
+  if (value.is_null() && value.position == Position{})
     throw Error(Issue{ErrorCode::kSyntax, fmt::format("{}:1:1", name), kNoTensor, "the plan is empty"});
   return value;
 }

@@ -76,7 +76,8 @@ class Builder : public YAML::EventHandler {
       add_key(std::string(word), position_of(mark));
       return;
     }
-    Value& value = add(Value(), position_of(mark));
+    const bool is_written = !word.empty() || !open_.empty();
+    Value& value = add(Value(), is_written ? position_of(mark) : Position{});
     if (word == "Null" || word == "NULL") pending_ = PendingNull{&value, mark.pos, std::string(word)};
   }
 

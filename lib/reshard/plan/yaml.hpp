@@ -18,8 +18,8 @@ struct YamlLimits {
   int depth = 64;
 };
 
-/// The one document of `text`, which is valid UTF-8 without control characters (document.hpp checks that); null where
-/// it is empty.
+/// The one document of `text`, which is valid UTF-8 without control characters (document.hpp checks that); null without
+/// a position where nothing is written.
 Value parse_yaml(std::string_view text, std::string_view source, YamlLimits limits = {});
 
 }  // namespace reshard::plan

@@ -47,6 +47,10 @@ struct Case {
 
 TEST_CASE("the top level is a map of known keys with a version") {
   CHECK(both("[]") == "E_SCHEMA p:1:1");
+  CHECK(both("\n null") == "E_SCHEMA p:2:2");
+  CHECK(both(" \n") == "E_SYNTAX p:1:1");
+  for (const char* const text : {"# a comment\n", "---\n", "---\n...\n"}) CHECK(refusals(text) == "E_SYNTAX p:1:1");
+  CHECK(refusals("~") == "E_SCHEMA p:1:1");
   CHECK(both(R"j({"target": {}, "tensors": []})j") == "E_SCHEMA p:1:1");
   CHECK(both(R"j({"reshard": 2, "target": {}, "tensors": []})j") == "E_SCHEMA p:1:13");
   CHECK(both(R"j({"reshard": "1", "target": {}, "tensors": []})j") == "E_SCHEMA p:1:13");
