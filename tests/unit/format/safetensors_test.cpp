@@ -298,6 +298,33 @@ TEST_CASE("safetensors: the header ends at the next multiple of 8") {
   CHECK(most == 7);
 }
 
+TEST_CASE("safetensors: a file is recognised by a length that a header may have, and a brace") {
+  const TemporaryDirectory dir;
+  const auto is_recognised = [&](std::uint64_t length, const std::string& rest) {
+    write_bytes(dir / "f", length_prefix(length) + rest);
+    return kFormat->recognises(dir / "f");
+  };
+  CHECK(is_recognised(2, "{"));
+  CHECK_FALSE(is_recognised(2, ""));
+  CHECK_FALSE(is_recognised(2, "["));
+  CHECK(is_recognised(100'000'000, "{"));
+  CHECK_FALSE(is_recognised(100'000'001, "{"));
+}
+
+TEST_CASE("safetensors: a header that its readers would refuse is not written") {
+  const std::size_t others = std::string_view(R"({"__metadata__":{"format":"pt"},"":{"dtype":"U8","shape":[1],)"
+                                              R"("data_offsets":[0,1]}})")
+                                 .size();
+  NewFile file;
+  file.tensors = {{std::string(100'000'000 - others, 'x'), Dtype::kU8, {1}, {1}}};
+  CHECK(kFormat->lay_out(file).bytes == 100'000'009);
+  file.tensors[0].name += 'x';
+  const Issue issue = issue_of([&] { kFormat->lay_out(file); });
+  CHECK(issue.code == ErrorCode::kUnsupported);
+  CHECK(issue.message ==
+        "its header would have 100000008 bytes (1 tensors); safetensors allows 100000000: write more files");
+}
+
 TEST_CASE("safetensors: a DCP shard whose offsets are all 0 is read") {
   const TemporaryDirectory dir;
   write_bytes(dir / "f", file_text(R"({"__metadata__":{"DCP_SHARDING_INFO":"{\"w\":{\"saved_offsets\":[0]}}"},)"
