@@ -184,6 +184,36 @@ TEST_CASE("files that are gone, of another size or too many are told") {
                                      "E_DIGEST rank-00002.safetensors -", "E_MISSING rank-00000.safetensors -"});
 }
 
+TEST_CASE("a tensor of another name is one too many and one too few, in a file that is there") {
+  const Finished finished;
+  const fs::path path = finished.target / rank_file(3);
+  std::string header(300, '\0');
+  File::open_to_read(path).read(0, std::as_writable_bytes(std::span(header)));
+  const auto at = static_cast<std::int64_t>(header.find("\"rows\"") + 1);
+  File::open_to_write(path).write(at, std::as_bytes(std::span(std::string_view("r0ws"))));
+  CHECK(finished.verification().files == 6);
+  CHECK(finished.problems() == Lines{"E_DIFFERENT rank-00003.safetensors r0ws", "E_DIGEST rank-00003.safetensors -",
+                                     "E_MISSING rank-00003.safetensors rows"});
+}
+
+TEST_CASE("what is no finished target is refused for what it is") {
+  const Finished finished;
+  const auto refusal = [&](const fs::path& directory) {
+    pipeline::VerifyOptions options;
+    options.directory = directory;
+    const auto alone = exchange::alone();
+    try {
+      pipeline::verify(options, test::test_formats(), *alone);
+    } catch (const Error& error) {
+      return error.issues().front().message;
+    }
+    return std::string();
+  };
+  CHECK(refusal(finished.root / "nowhere") == "there is no such directory");
+  CHECK(refusal(finished.plan) == "is no directory: a finished target is one");
+  CHECK(refusal(finished.source) == "has no reshard.json: it is no finished target");
+}
+
 TEST_CASE("tensors of one side alone, of another dtype or shape are told") {
   const test::TemporaryDirectory root;
   test::write_checkpoint(root / "a.safetensors", {{"b", Dtype::kI32, {2}, {2}},

@@ -114,6 +114,13 @@ TEST_CASE("two tensors of one stored name live on ranks of their own") {
   CHECK(faults(manifest, catalog({{"l.0", {{0, 1, {3}, Dtype::kF32, {}}}, {}}})) ==
         std::vector<std::string>{
             "E_FORMAT: d/reshard.json: tensor 'l.0': is not the only tensor stored as 'l.0' on rank 0"});
+  // Ranks 0 and 1, ranks 1 and 3.
+  const Manifest one_in_common =
+      manifest_of({kFirst, R"({"shard": {}, "owner": {"tp": {"index": 1, "count": 2}}})"},
+                  {{"l.0", {Dtype::kF32, {3}, 0, 0, {}, "l.0"}}, {"l.1", {Dtype::kF32, {3}, 1, 0, {}, "l.0"}}});
+  CHECK(faults(one_in_common, catalog({{"l.0", {{0, 1, {3}, Dtype::kF32, {}}, {3, 3, {3}, Dtype::kF32, {}}}, {}}})) ==
+        std::vector<std::string>{
+            "E_FORMAT: d/reshard.json: tensor 'l.0': is not the only tensor stored as 'l.0' on rank 1"});
 }
 
 TEST_CASE("a placement that cannot cut its tensor is told with both") {
