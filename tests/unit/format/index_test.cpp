@@ -58,9 +58,19 @@ TEST_CASE("index: other keys of metadata and of the top level mean nothing") {
   CHECK(!index.total_size);
 }
 
+TEST_CASE("index: a key means something in its own place alone") {
+  const TemporaryDirectory dir;
+  const Index index = read(dir, R"({"weight_map": {"a": "f"},
+                                    "metadata": {"metadata": 3, "weight_map": {"b": "g"}, "alias": {"total_size": 7}},
+                                    "total_size": 5, "total_parameters": 6, "more": {"total_size": 8}})");
+  CHECK(index.weight_map == std::map<std::string, std::string>{{"a", "f"}});
+  CHECK(!index.total_size);
+  CHECK(!index.total_parameters);
+}
+
 TEST_CASE("index: a file name that is no bare name is refused") {
   const TemporaryDirectory dir;
-  for (const char* const file : {"../x", "/etc/passwd", "a/b", "a\\\\b", "C:x", "..", ".", "", "a\\u0000b"}) {
+  for (const char* const file : {"../x", "/etc/passwd", "a/b", "a\\\\b", "C:x", "C:", "..", ".", "", "a\\u0000b"}) {
     CAPTURE(file);
     const Issue issue = issue_of([&] { read(dir, R"({"weight_map": {"the.tensor": ")" + std::string(file) + "\"}}"); });
     CHECK(issue.code == ErrorCode::kFormat);
@@ -77,6 +87,11 @@ TEST_CASE("index: text that is no index is refused") {
     CAPTURE(text);
     CHECK(issue_of([&] { read(dir, text); }).code == ErrorCode::kFormat);
   }
+  const auto message = [&](const char* text) { return issue_of([&] { read(dir, text); }).message; };
+  CHECK(message("[]") == "is a list, expected an object");
+  CHECK(message("3") == "is the number 3, expected an object");
+  CHECK(message(R"({"weight_map": []})") == "weight_map is a list, expected an object");
+  CHECK(message(R"({"metadata": {"total_size": 3}})") == "has no weight_map");
 }
 
 TEST_CASE("index: files that are missing or not regular are named with their tensors, all at once") {
@@ -97,6 +112,14 @@ TEST_CASE("index: files that are missing or not regular are named with their ten
   CHECK(issues[2].where == (dir / "folder").string());
   CHECK(issues[3].where == (dir / "gone").string());
   CHECK(issues[3].message.find("'a', 'b'") != std::string::npos);
+  const auto ending = [&](const Index& several) {
+    const std::string message = issue_of([&] { check_files(dir.path(), several); }).message;
+    return message.substr(message.find(';'));
+  };
+  CHECK(ending({{{"a", "gone"}, {"b", "gone"}, {"c", "gone"}}, {}, {}}) ==
+        "; model.safetensors.index.json maps 'a', 'b', 'c' to it");
+  CHECK(ending({{{"a", "gone"}, {"b", "gone"}, {"c", "gone"}, {"d", "gone"}, {"e", "gone"}}, {}, {}}) ==
+        "; model.safetensors.index.json maps 'a', 'b', 'c' and 2 more to it");
 }
 
 TEST_CASE("index: tensors must be in exactly the files they are mapped to") {
@@ -114,13 +137,14 @@ TEST_CASE("index: tensors must be in exactly the files they are mapped to") {
 }
 
 TEST_CASE("index: a wrong total_size is a warning, a right one and none are nothing") {
-  const std::map<std::string, FileCatalog> catalogs{{"one", catalog_of({{"a", {4, 3}}})}};
-  const std::vector<Warning> warnings = check_tensors("dir/index", {{{"a", "one"}}, 1000, {}}, catalogs);
+  const std::map<std::string, FileCatalog> catalogs{{"one", catalog_of({{"a", {4, 2}}, {"b", {4}}})}};
+  const std::vector<Warning> warnings = check_tensors("dir/index", {{{"a", "one"}, {"b", "one"}}, 1000, {}}, catalogs);
   REQUIRE(warnings.size() == 1);
   CHECK(to_line(warnings[0]) ==
         "W_INDEX: dir/index: total_size is 1000, the tensors have 48 bytes; the number is not used");
-  CHECK(check_tensors("dir/index", {{{"a", "one"}}, 48, {}}, catalogs).empty());
-  CHECK(check_tensors("dir/index", {{{"a", "one"}}, {}, {}}, catalogs).empty());
+  CHECK(check_tensors("dir/index", {{{"a", "one"}, {"b", "one"}}, 48, {}}, catalogs).empty());
+  CHECK(check_tensors("dir/index", {{{"a", "one"}, {"b", "one"}}, {}, {}}, catalogs).empty());
+  CHECK(check_tensors("dir/index", {{{"a", "one"}, {"b", "one"}}, 47, {}}, catalogs).size() == 1);
 }
 
 TEST_CASE("index: a part of the set that the index does not list holds none of its tensors") {
@@ -134,4 +158,16 @@ TEST_CASE("index: a part of the set that the index does not list holds none of i
   CHECK_THROWS_WITH(
       check_unlisted_part("d/p", index, catalog_of({{"b", {2}}, {"c", {2}}})),
       "E_FORMAT: d/p: tensor 'b': is in this file too, model.safetensors.index.json maps it to other.safetensors");
+}
+
+TEST_CASE("index: names that are no numbered ones make no set") {
+  Index index;
+  index.weight_map = {{"a", "model-00001-of-00002.safetensors"},
+                      {"b", "model-00001-of-abc.safetensors"},
+                      {"c", "shard1-of-00002.safetensors"},
+                      {"d", "00001-of-00002.safetensors"}};
+  CHECK(unlisted_parts(index,
+                       {"00002-of-00002.safetensors", "model--of-00002.safetensors", "model-00002-of-00002.safetensorx",
+                        "model-00002-of-abc.safetensors", "shard2-of-00002.safetensors"})
+            .empty());
 }

@@ -104,6 +104,10 @@ TEST_CASE("safetensors: a header that is wrong is refused with file, tensor and 
                         const std::string& offsets) {
     return '"' + name + R"(":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets + '}';
   };
+  // Texts in a text of JSON: quotes are escaped.
+  const auto dcp = [&](const std::string& info) {
+    return file_text(R"({"__metadata__":{"DCP_SHARDING_INFO":")" + info + "\"}," + good + "}", "abcd");
+  };
   const std::vector<Bad> cases = {
       {"7 bytes", std::string(7, '\0'), "", "has 7 bytes, expected at least 8"},
       {"8 bytes", length_prefix(10), "", "its header has 10 bytes, 0 follow"},
@@ -213,6 +217,34 @@ TEST_CASE("safetensors: a header that is wrong is refused with file, tensor and 
        "w", "saved offset 4", ErrorCode::kUnsupported},
       {"DCP text that is none", file_text(R"({"__metadata__":{"DCP_SHARDING_INFO":"{"},)" + good + "}", "abcd"), "",
        "DCP_SHARDING_INFO"},
+      {"DCP text that is a list", dcp("[]"), "", "DCP_SHARDING_INFO is a list, expected a map of tensors"},
+      {"DCP text without offsets", dcp(R"({\"w\":{\"offsets\":[0]}})"), "w", "has no saved_offsets for it"},
+      {"DCP offsets that are no list", dcp(R"({\"w\":{\"saved_offsets\":0}})"), "w", "has no saved_offsets for it"},
+      {"a DCP offset that is no integer", dcp(R"({\"w\":{\"saved_offsets\":[0.5]}})"), "w", "expected an integer"},
+      {"a DCP shard at 1", dcp(R"({\"w\":{\"saved_offsets\":[0,1]}})"), "w", "saved offset 1", ErrorCode::kUnsupported},
+      {"a DCP shard before 0", dcp(R"({\"w\":{\"saved_offsets\":[-1]}})"), "w", "saved offset -1",
+       ErrorCode::kUnsupported},
+      {"length 1", length_prefix(1) + "{", "", "its header has 1 bytes, expected at least 2"},
+      {"length at the cap", length_prefix(100'000'000) + "{}", "", "is truncated: its header has 100000000 bytes"},
+      {"a short text", "hello, world", "", "begins with the text 'hello, world', expected 8 bytes"},
+      {"a page behind blanks", "\t \r\n<html>~\r\n<body>", "", "begins with the text '<html>~', expected 8 bytes"},
+      {"a text of tildes", "~~~~~~~~~", "", "begins with the text '~~~~~~~~~'"},
+      {"a pointer", "version https://git-lfs.github.com/spec/v1\noid sha256:1\n", "", "a Git LFS pointer"},
+      {"a text as shape", file_text(R"({"w":{"dtype":"U8","shape":"U8","data_offsets":[0,0]}})"), "w",
+       R"(shape is the text "U8", expected a list of integers)"},
+      {"an entry is a text", file_text(R"({"v":{"shape":[0],"data_offsets":[0,0],"dtype":"U8"},"w":"U8"})"), "w",
+       R"(its entry is the text "U8", expected an object)"},
+      {"the second without a dtype",
+       file_text("{" + entry("v", "U8", "[0]", "[0,0]") + R"(,"w":{"shape":[0],"data_offsets":[0,0]}})"), "w",
+       "has no dtype"},
+      {"too many bytes for the shape", file_text("{" + entry("t", "U8", "[2]", "[0,4]") + "}", "abcd"), "t",
+       "data_offsets [0, 4] hold 4 bytes, shape [2] of u8 needs 2"},
+      {"ranges that are one, the other way round",
+       file_text("{" + entry("v", "F32", "[4]", "[0,16]") + "," + entry("k", "F32", "[4]", "[0,16]") + "}",
+                 std::string(16, 'x')),
+       "v", "begins at byte 0 of the data inside tensor 'k', which ends at 16"},
+      {"elements of 6 bits of the other kind", file_text("{" + entry("w", "F6_E3M2", "[4]", "[0,3]") + "}", "abc"), "w",
+       "has dtype F6_E3M2", ErrorCode::kDtype},
   };
   const TemporaryDirectory dir;
   for (const Bad& bad : cases) {
@@ -226,6 +258,70 @@ TEST_CASE("safetensors: a header that is wrong is refused with file, tensor and 
     CHECK_MESSAGE(issue.message.find(bad.says) != std::string::npos, issue.message);
     CHECK(issue == issue_of(read));
   }
+}
+
+TEST_CASE("safetensors: 64 dims are read, and what is empty may lie where another tensor begins") {
+  std::string ones = "[4";
+  for (int i = 0; i < 63; ++i) ones += ",1";
+  const TemporaryDirectory dir;
+  write_bytes(dir / "f", file_text(R"({"a":{"dtype":"U8","shape":)" + ones +
+                                       R"(],"data_offsets":[0,4]},)"
+                                       R"("b":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+                                       R"("c":{"dtype":"U8","shape":[2],"data_offsets":[4,6]}})",
+                                   "abcdef"));
+  const FileCatalog catalog = kFormat->read_catalog(dir / "f", {});
+  REQUIRE(catalog.tensors.size() == 3);
+  CHECK(catalog.tensors[0].shape.size() == 64);
+  CHECK_FALSE(catalog.tensors[1].offset);
+  const std::unique_ptr<TensorReader> reader = kFormat->open(dir / "f", {});
+  CHECK(read_tensor(*reader, catalog.tensors[0]) == to_bytes("abcd"));
+  CHECK(read_tensor(*reader, catalog.tensors[2]) == to_bytes("ef"));
+}
+
+TEST_CASE("safetensors: the header ends at the next multiple of 8") {
+  const TemporaryDirectory dir;
+  std::size_t most = 0;
+  for (std::size_t n = 1; n <= 8; ++n) {
+    CAPTURE(n);
+    NewFile file;
+    file.tensors = {{std::string(n, 'x'), Dtype::kU8, {1}, {1}}};
+    const FileLayout layout = kFormat->create(dir / "f", file);
+    std::string text(static_cast<std::size_t>(layout.bytes - 1), '\0');
+    File::open_to_read(dir / "f").read(0, std::as_writable_bytes(std::span(text)));
+    CHECK(text.size() % 8 == 0);
+    CHECK(layout.offsets[0] == std::ssize(text));
+    const std::size_t blanks = text.size() - 1 - text.rfind('}');
+    CHECK(blanks < 8);
+    most = std::max(most, blanks);
+  }
+  CHECK(most == 7);
+}
+
+TEST_CASE("safetensors: a file is recognised by a length that a header may have, and a brace") {
+  const TemporaryDirectory dir;
+  const auto is_recognised = [&](std::uint64_t length, const std::string& rest) {
+    write_bytes(dir / "f", length_prefix(length) + rest);
+    return kFormat->recognises(dir / "f");
+  };
+  CHECK(is_recognised(2, "{"));
+  CHECK_FALSE(is_recognised(2, ""));
+  CHECK_FALSE(is_recognised(2, "["));
+  CHECK(is_recognised(100'000'000, "{"));
+  CHECK_FALSE(is_recognised(100'000'001, "{"));
+}
+
+TEST_CASE("safetensors: a header that its readers would refuse is not written") {
+  const std::size_t others = std::string_view(R"({"__metadata__":{"format":"pt"},"":{"dtype":"U8","shape":[1],)"
+                                              R"("data_offsets":[0,1]}})")
+                                 .size();
+  NewFile file;
+  file.tensors = {{std::string(100'000'000 - others, 'x'), Dtype::kU8, {1}, {1}}};
+  CHECK(kFormat->lay_out(file).bytes == 100'000'009);
+  file.tensors[0].name += 'x';
+  const Issue issue = issue_of([&] { kFormat->lay_out(file); });
+  CHECK(issue.code == ErrorCode::kUnsupported);
+  CHECK(issue.message ==
+        "its header would have 100000008 bytes (1 tensors); safetensors allows 100000000: write more files");
 }
 
 TEST_CASE("safetensors: a DCP shard whose offsets are all 0 is read") {

@@ -82,6 +82,8 @@ TEST_CASE("gaps are what no extent holds") {
   extents.add({2, 0, 100, 0});
   CHECK(extents.gaps(1, 0, 50) == Ranges{{0, 10}, {20, 30}, {40, 50}});
   CHECK(extents.gaps(1, 15, 35) == Ranges{{20, 30}});
+  CHECK(extents.gaps(1, 25, 35) == Ranges{{25, 30}});
+  CHECK(extents.gaps(1, 0, 5) == Ranges{{0, 5}});
   CHECK(extents.gaps(1, 10, 20) == Ranges{});
   CHECK(extents.gaps(1, 20, 30) == Ranges{{20, 30}});
   CHECK(extents.gaps(0, 5, 7) == Ranges{{5, 7}});

@@ -96,6 +96,28 @@ TEST_CASE("lines about other files or ranges are left out, the others stand") {
   }
 }
 
+TEST_CASE("a journal of many lines is read to its end") {
+  const Place place;
+  std::string text = kFirst;
+  for (int i = 0; i < 60000; ++i) text += fmt::format("a b {} 1 0000000000000000\n", 2 * i);
+  CHECK(std::ssize(text) > kMiB);
+  const std::vector<Extent> found = place.extents_of(text);
+  REQUIRE(found.size() == 60000);
+  for (std::size_t i = 0; i < found.size(); i += 997) CHECK(found[i].begin == 2 * static_cast<std::int64_t>(i));
+}
+
+TEST_CASE("a journal that is opened again goes on, and tells what it has when it goes") {
+  const Place place;
+  for (const std::int64_t begin : {0, 20}) {
+    Journal journal(place.root.path(), kFiles, 0);
+    journal.open();
+    journal.add({1, begin, begin + 10, 0});
+    CHECK_THROWS(journal.add({1, begin + 9, begin + 12, 0}));
+  }
+  const std::string digest = crc64::to_hex(crc64::finish(0, 10));
+  CHECK(place.text() == fmt::format("{}sub/c 0 10 {}\nsub/c 20 10 {}\n", kFirst, digest, digest));
+}
+
 TEST_CASE("of lines that overlap the first stands") {
   const Place place;
   const std::vector<Extent> found = place.extents_of(

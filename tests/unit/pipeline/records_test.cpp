@@ -114,6 +114,13 @@ TEST_CASE("two tensors of one stored name live on ranks of their own") {
   CHECK(faults(manifest, catalog({{"l.0", {{0, 1, {3}, Dtype::kF32, {}}}, {}}})) ==
         std::vector<std::string>{
             "E_FORMAT: d/reshard.json: tensor 'l.0': is not the only tensor stored as 'l.0' on rank 0"});
+  // Ranks 0 and 1, ranks 1 and 3.
+  const Manifest one_in_common =
+      manifest_of({kFirst, R"({"shard": {}, "owner": {"tp": {"index": 1, "count": 2}}})"},
+                  {{"l.0", {Dtype::kF32, {3}, 0, 0, {}, "l.0"}}, {"l.1", {Dtype::kF32, {3}, 1, 0, {}, "l.0"}}});
+  CHECK(faults(one_in_common, catalog({{"l.0", {{0, 1, {3}, Dtype::kF32, {}}, {3, 3, {3}, Dtype::kF32, {}}}, {}}})) ==
+        std::vector<std::string>{
+            "E_FORMAT: d/reshard.json: tensor 'l.0': is not the only tensor stored as 'l.0' on rank 1"});
 }
 
 TEST_CASE("a placement that cannot cut its tensor is told with both") {
@@ -122,4 +129,51 @@ TEST_CASE("a placement that cannot cut its tensor is told with both") {
   REQUIRE(found.size() == 1);
   CHECK(found[0].starts_with(
       "E_FORMAT: d/reshard.json: tensor 'odd': has the shape [5, 2], which its placement 0 cannot cut: dim 0: "));
+}
+
+TEST_CASE("tensors of one stored name keep their own dtypes and true shapes") {
+  const Manifest manifest =
+      manifest_of({kFirst, R"({"shard": {"0": {"axes": ["tp"]}}, "owner": {"pp": {"index": 1, "count": 2}}})", kSecond},
+                  {{"d.0", {Dtype::kF32, {3}, 0, 0, {}, "d"}},
+                   {"d.1", {Dtype::kBf16, {3}, 2, 0, {}, "d"}},
+                   {"l.0", {Dtype::kF32, {3}, 0, 0, {}, "l"}},
+                   {"l.1", {Dtype::kF32, {6}, 1, 0, {}, "l"}}});
+  const SourceTensor d = {"d", {{0, 1, {3}, Dtype::kF32, {}}, {2, 3, {3}, Dtype::kBf16, {}}}, {}};
+  SourceCatalog source = catalog({d, {"l", {{0, 3, {3}, Dtype::kF32, {}}}, {}}});
+  pipeline::add_records(manifest, source);
+  CHECK(source.tensors[0].stored ==
+        std::vector<StoredRun>{{0, 1, {3}, Dtype::kF32, Shape{3}}, {2, 3, {3}, Dtype::kBf16, Shape{3}}});
+  CHECK(source.tensors[1].stored ==
+        std::vector<StoredRun>{{0, 1, {3}, Dtype::kF32, Shape{3}}, {2, 3, {3}, Dtype::kF32, Shape{6}}});
+  CHECK(
+      faults(manifest,
+             catalog({{"d", {{0, 3, {3}, Dtype::kF32, {}}}, {}}, {"l", {{0, 3, {3}, Dtype::kF32, Shape{3}}}, {}}})) ==
+      std::vector<std::string>{
+          "E_FORMAT: d/reshard.json: tensor 'd': is f32 in the file of rank 2, bf16 in the manifest",
+          "E_SHAPE: d/reshard.json: tensor 'l': has the global shape [6] in the manifest, [3] in the file of rank 2"});
+}
+
+TEST_CASE("a tensor on ranks before those of the manifest is told") {
+  const Manifest manifest = manifest_of({kSecond}, {{"w", {Dtype::kF32, {3}, 0, 0, {}, "w"}}});
+  CHECK(faults(manifest, catalog({{"w", {{0, 3, {3}, Dtype::kF32, {}}}, {}}})) ==
+        std::vector<std::string>{
+            "E_FORMAT: d/reshard.json: tensor 'w': is in the file of rank 0, by the manifest it is not there"});
+  CHECK(faults(manifest, catalog({{"w", {{3, 3, {3}, Dtype::kF32, {}}}, {}}})) ==
+        std::vector<std::string>{
+            "E_FORMAT: d/reshard.json: tensor 'w': is not in the file of rank 2, by the manifest it is there"});
+}
+
+TEST_CASE("sixteen faults are told, the others are counted; what no file could read is none") {
+  const Manifest manifest = manifest_of({kRows}, {});
+  for (const int count : {16, 17, 20}) {
+    CAPTURE(count);
+    std::vector<SourceTensor> tensors = {{"refused", {}, {}}};
+    for (int i = 0; i < count; ++i)
+      tensors.push_back({"t" + std::to_string(100 + i), {{0, 3, {1}, Dtype::kF32, {}}}, {}});
+    const std::vector<std::string> found = faults(manifest, catalog(std::move(tensors)));
+    CHECK(found.size() == (count == 16 ? 16 : 17));
+    CHECK(found.front() == "E_FORMAT: d/reshard.json: tensor 't100': is in the files, but not in the manifest");
+    if (count > 16)
+      CHECK(found.back() == "E_FORMAT: d/reshard.json: " + std::to_string(count - 16) + " more faults of this kind");
+  }
 }
