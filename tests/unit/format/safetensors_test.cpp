@@ -285,7 +285,7 @@ TEST_CASE("safetensors: the header ends at the next multiple of 8") {
     CAPTURE(n);
     NewFile file;
     file.tensors = {{std::string(n, 'x'), Dtype::kU8, {1}, {1}}};
-    const FileLayout layout = kFormat->create(dir / "f", file);
+    const FileLayout layout = kFormat->create(dir / "f", file, 0);
     std::string text(static_cast<std::size_t>(layout.bytes - 1), '\0');
     File::open_to_read(dir / "f").read(0, std::as_writable_bytes(std::span(text)));
     CHECK(text.size() % 8 == 0);

@@ -248,3 +248,35 @@ TEST_CASE("what several ranks hold are copies, padding is none") {
   CHECK(pipeline::coordinates_of({3, 4, 5}, 25) == Shape{1, 1, 0});
   CHECK(pipeline::coordinates_of({}, 0).empty());
 }
+TEST_CASE("by a plan tensors are compared under the names and on the ranks that it gives them") {
+  const test::TemporaryDirectory root;
+  for (const char* folder : {"source", "target"}) fs::create_directory(root / folder);
+  test::write_checkpoint(root / "source" / "model.safetensors", {{"a", Dtype::kI32, {2}, {2}},
+                                                                 {"b", Dtype::kI32, {2}, {2}},
+                                                                 {"c", Dtype::kI32, {2}, {2}},
+                                                                 {"d", Dtype::kI32, {2}, {2}},
+                                                                 {"e", Dtype::kI32, {2}, {2}}});
+  write_text(
+      root / "plan.yaml",
+      "reshard: 1\nsource: {axes: [tp=1]}\ntarget: {axes: [tp=2]}\n"
+      "tensors: [{match: a, rename: z, shard: {0: tp}}, {match: b, rename: y, shard: {0: tp}}, "
+      "{match: c, rename: x, shard: {0: tp}}, {match: d, rename: w, shard: {0: tp}}, {match: e, shard: {0: tp}}]\n");
+  const auto write_target = [&](int rank, Dtype x, layout::Index w, std::vector<format::NewTensor> more) {
+    more.push_back({"x", x, {1}, {1}});
+    more.push_back({"w", Dtype::kI32, {w}, {w}});
+    test::write_checkpoint(root / "target" / rank_file(rank), std::move(more));
+  };
+  const format::NewTensor e = {"e", Dtype::kI32, {1}, {1}};
+  write_target(0, Dtype::kI32, 1, {e});
+  write_target(1, Dtype::kF32, 3, {e, {"k", Dtype::kI32, {1}, {1}}});
+  const CompareResult found = compared(root / "source", root / "target", root / "plan.yaml");
+  CHECK(found.equal == 1);
+  CHECK(found.only_in_a == Lines{"y", "z"});
+  CHECK(found.only_in_b == Lines{"k"});
+  CHECK(found.different == std::vector<TensorDifference>{
+                               {"w", Quality::kShape, {}, "[1] of [2]", "[3]", "model.safetensors", rank_file(1)},
+                               {"x", Quality::kDtype, {}, "i32", "f32", "model.safetensors", rank_file(1)}});
+  // On one of two ranks alone it is no tensor of the plan.
+  write_target(1, Dtype::kI32, 1, {});
+  CHECK(test::code_of([&] { compared(root / "source", root / "target", root / "plan.yaml"); }) == "E_MISSING");
+}

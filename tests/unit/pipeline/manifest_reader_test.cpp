@@ -97,6 +97,8 @@ TEST_CASE("a numbered set has no template and one rank") {
       R"({"schema": "reshard.manifest", "version": 1, "tool": "t", "plan_digest": "0000000000000000",
     "format": "safetensors", "axes": [], "ranks": null, "views": {}, "files": null, "placements": [], "tensors": {}, "file_list": {}})";
   CHECK(outcome(whole) == "read");
+  CHECK(outcome(replaced(whole, "safetensors", "hdf5")) ==
+        "E_FORMAT 'files' is null, as for a numbered set, which is safetensors of one rank");
 }
 
 TEST_CASE("every departure from the schema is refused by name") {
@@ -110,6 +112,14 @@ TEST_CASE("every departure from the schema is refused by name") {
   CHECK(outcome_with("995dc9bbdf1939fa", "995DC9bbdf1939fa") ==
         "E_FORMAT 'plan_digest' is '995DC9bbdf1939fa', expected 16 lower-case hex digits");
   CHECK(outcome_with("00000000000000ff", "ff") == "E_FORMAT 'digest' is 'ff', expected 16 lower-case hex digits");
+  for (const std::string digest : {"995dc9bbdf1939fA", "995dc9bbdf1939Fa", "0995dc9bbdf1939fa", "995dc9bbdf1939fg"})
+    CHECK(outcome_with("995dc9bbdf1939fa", digest) ==
+          "E_FORMAT 'plan_digest' is '" + digest + "', expected 16 lower-case hex digits");
+  CHECK(outcome_with(R"("axes": ["pp=2", "tp=2"])", R"("axes": null)") ==
+        "E_FORMAT 'axes': found null, expected what a plan says there");
+  for (const std::string file : {"", "/r0.h5", "a/../r0.h5"})
+    CHECK(outcome_with(R"("r0.h5": {)", "\"" + file + "\": {") ==
+          "E_FORMAT '" + file + "' in 'file_list' is no file below the directory");
   CHECK(outcome_with(R"("tp=2"])", R"("tp"])").starts_with("E_FORMAT"));
   CHECK(outcome_with("[1, 0, 2, 3]", "[1, 1, 2, 3]").starts_with("E_FORMAT"));
   CHECK(outcome_with(R"(["ep=4"])", R"(["ep=3"])").starts_with("E_FORMAT"));

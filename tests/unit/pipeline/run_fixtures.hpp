@@ -47,8 +47,8 @@ class CountedFormat : public format::FileFormat {
   }
   void check(const format::NewTensor& tensor) const override { inner_->check(tensor); }
   format::FileLayout lay_out(const format::NewFile& file) const override { return inner_->lay_out(file); }
-  format::FileLayout create(const fs::path& path, const format::NewFile& file) const override {
-    return inner_->create(path, file);
+  format::FileLayout create(const fs::path& path, const format::NewFile& file, std::int64_t rank) const override {
+    return inner_->create(path, file, rank);
   }
 
   mutable std::vector<Read> reads;
