@@ -172,8 +172,9 @@ void print_result(const CommonOptions& options, const std::string& result) {
   if (options.output.empty()) {
     const std::string text =
         options.report == Report::kText && is_read_at_terminal(STDOUT_FILENO) ? terminal_text(result) : result;
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    if (std::fflush(stdout) != 0) throw Error(Issue{ErrorCode::kIo, "standard output", kNoTensor, "cannot be written"});
+    const bool is_taken = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+    if (std::fflush(stdout) != 0 || !is_taken)
+      throw Error(Issue{ErrorCode::kIo, "standard output", kNoTensor, "cannot be written"});
   } else {
     write_report(options.output, result);
   }

@@ -24,6 +24,7 @@
 #include "reshard/format/hdf5/hdf5.hpp"
 #include "reshard/report/error_report.hpp"
 #include "reshard/report/text.hpp"
+#include "signals.hpp"
 
 namespace reshard::app {
 namespace {
@@ -170,6 +171,7 @@ int main(int argc, char** argv) {
   mallopt(M_MXFAST, 0);  // free pieces are joined at once, not all of them whenever a large one is freed
 #endif
   if (argc > 1 && argv[1] == reshard::format::kHdf5ChildArgument) return reshard::format::run_hdf5_child(argc, argv);
+  reshard::app::ignore_file_limit();
   try {
     return reshard::app::run_command_line(argc, argv);
   } catch (const std::exception& error) {

@@ -101,15 +101,22 @@ void check_replaceable(const std::string& path, const pipeline::Formats& formats
 void write_report(const std::string& path, std::string_view text) {
   leave_other_names(path);
   const Descriptor file(open_to_write(path));
+  struct stat status {};
+  if (::fstat(file.number(), &status) != 0) io_error(path, "stat", errno);
+  const bool is_file = S_ISREG(status.st_mode);
+  // Half a report is none.
+  const auto fail = [&](std::string_view action) {
+    const int reason = errno;
+    if (is_file && ::ftruncate(file.number(), 0) != 0) action = "write all of the result";
+    io_error(path, action, reason);
+  };
   while (!text.empty()) {
     const ssize_t written = ::write(file.number(), text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) io_error(path, "write the result", errno);
+    if (written < 0) fail("write the result");
     text.remove_prefix(static_cast<std::size_t>(written));
   }
-  struct stat status {};
-  if (::fstat(file.number(), &status) != 0) io_error(path, "stat", errno);
-  if (S_ISREG(status.st_mode) && ::fsync(file.number()) != 0) io_error(path, "flush to disk", errno);
+  if (is_file && ::fsync(file.number()) != 0) fail("flush the result to disk");
 }
 
 bool may_take_error(const std::string& path) {

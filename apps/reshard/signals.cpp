@@ -13,6 +13,10 @@ extern "C" void on_signal(int number) {
 
 }  // namespace
 
+void ignore_file_limit() {
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
 const volatile std::sig_atomic_t* catch_signals() {
   for (const int number : {SIGINT, SIGTERM}) {
     struct sigaction action {};
@@ -20,8 +24,6 @@ const volatile std::sig_atomic_t* catch_signals() {
     action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
     sigaction(number, &action, nullptr);
   }
-  // A file beyond the limit of its size is a failed write (EFBIG), with a message of ours.
-  std::signal(SIGXFSZ, SIG_IGN);
   return &caught_signal;
 }
 

@@ -66,6 +66,21 @@ class OneVerdict(Case):
             result = execute(["bash", "-c", script, "bash", *command("run", self.four, "--source", self.dir / "nowhere", "--target", self.dir / "t")])
             self.assert_exit(result, 4)
 
+    def test_a_large_report_that_cannot_be_written_is_an_error(self):
+        source = self.full({f"layers.{i}.weight": iota(4) for i in range(300)}, name="many")
+        plan = self.tp_plan(0, 2, ("**", {"0": "tp"}))
+        report = self.dir / "report"
+        for words in (("plan", plan, "--source", source, "--report", "json"), ("plan", plan, "--source", source, "--report", "html"),
+                      ("inspect", source, "--report", "json")):
+            with self.subTest(words=words):
+                result = execute(["bash", "-c", '"$@" >/dev/full', "bash", *command(*words)])
+                self.assert_exit(result, 5)
+                self.assertIn("standard output", result.err)
+                result = execute(["bash", "-c", 'ulimit -f 1; "$@"', "bash", *command(*words, "--output", report)])
+                self.assert_exit(result, 5)
+                self.assertIn("File too large", result.err)
+                self.assertEqual(report.read_text(), "")
+
     def test_help_that_cannot_be_written_is_an_error(self):
         for words in (("--help",), ("--version",), ("run", "--help")):
             result = execute(["bash", "-c", '"$@" >/dev/full', "bash", *command(*words)])

@@ -337,6 +337,41 @@ class Injected(Ended):
                 self.clear()
 
 
+    def test_a_kill_before_the_directory_of_the_old_one_goes(self):
+        """The next run finds the target finished: it writes nothing anew, and what is left goes."""
+        for options in (("--resume",), ("--resume", "--overwrite")):
+            with self.subTest(options=options):
+                self.put_old_target()
+                self.traced("rmdir:signal=KILL:when=1", "--overwrite")
+                self.assertEqual(list(self.partial.iterdir()), [])
+                before = {path.name: path.stat().st_ino for path in self.target.iterdir()}
+                self.assert_exit(self.go(*options), 0)
+                self.assertEqual(before, {path.name: path.stat().st_ino for path in self.target.iterdir()})
+                self.assertFalse(self.partial.exists())
+                self.assertEqual(snapshot(self.target), self.undisturbed())
+                self.clear()
+
+    def test_a_flush_that_fails_once_the_target_is_in_place(self):
+        for options in ((), ("--overwrite",)):
+            told = 0
+            for number in range(1, 20):
+                if options:
+                    self.put_old_target()
+                result = self.traced(f"fsync:error=EIO:when={number}", *options)
+                if result.code == 0:
+                    break
+                self.assert_exit(result, 5)
+                is_in_place = self.target.exists() and snapshot(self.target) == self.undisturbed()
+                self.assertEqual("the new target is in place and complete" in result.err, is_in_place, result.err)
+                told += is_in_place
+                self.assert_exit(self.go("--resume", "--overwrite"), 0)
+                self.assertEqual(snapshot(self.target), self.undisturbed())
+                self.assertFalse(self.partial.exists())
+                self.clear()
+            self.assertEqual((result.code, told > 0), (0, True))
+            self.clear()
+
+
 class Vanishing(Ended):
     def test_the_staging_directory_goes_while_the_run_lives(self):
         for np, process in ((1, 0), (3, 1)):

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -53,7 +54,16 @@ bool is_ours(const std::string& frame) {
   FILE* const names = ::popen(fmt::format("addr2line -f -C -e '{}' {}", file, address).c_str(), "r");
   fuzz::require(names != nullptr, "addr2line (binutils) is there");
   std::string name;
-  for (int c = std::fgetc(names); c != EOF; c = std::fgetc(names)) name += static_cast<char>(c);
+  for (;;) {
+    const int c = std::fgetc(names);
+    if (c != EOF) {
+      name += static_cast<char>(c);
+    } else if (std::ferror(names) != 0 && errno == EINTR) {
+      std::clearerr(names);  // the alarm of the fuzzer
+    } else {
+      break;
+    }
+  }
   fuzz::require(::pclose(names) == 0, "addr2line (binutils) is there");
   return name.find("reshard::") != std::string::npos;
 }

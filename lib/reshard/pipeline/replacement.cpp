@@ -70,15 +70,19 @@ void remove_record(const fs::path& target) {
   remove_tree(record_place(target));
 }
 
+/// What fails once the new target is in place.
+[[noreturn]] void fail_in_place(const fs::path& path, std::string_view what, const Error& error) {
+  throw Error(
+      Issue{ErrorCode::kIo, path.string(), kNoTensor,
+            fmt::format("the new target is in place and complete, but {}: {}", what, error.issues().front().message)});
+}
+
 /// The target that has been replaced.
 void remove_replaced(const fs::path& directory) {
   try {
     remove_finished(directory);
   } catch (const Error& error) {
-    throw Error(Issue{ErrorCode::kIo, directory.string(), kNoTensor,
-                      fmt::format("the new target is in place and complete, but the old one cannot be removed from "
-                                  "here: {}",
-                                  error.issues().front().message)});
+    fail_in_place(directory, "the old one cannot be removed from here", error);
   }
 }
 
@@ -98,11 +102,19 @@ void replace_by_renames(const fs::path& target, const fs::path& staged) {
     throw;
   }
   move_path(old, staged);
-  sync_directory(target.parent_path());
+  sync_place(target);
   remove_record(target);
 }
 
 }  // namespace
+
+void sync_place(const fs::path& target) {
+  try {
+    sync_directory(target.parent_path());
+  } catch (const Error& error) {
+    fail_in_place(target.parent_path(), "a power cut may still undo that", error);
+  }
+}
 
 void move_path(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) io_error(to, fmt::format("rename {} to it", from.string()), errno);
@@ -115,7 +127,7 @@ void remove_finished(const fs::path& directory) {
 
 void replace_target(const fs::path& target, const fs::path& staged) {
   if (::renameat2(AT_FDCWD, staged.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
-    sync_directory(target.parent_path());
+    sync_place(target);
   } else if (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP) {
     replace_by_renames(target, staged);
   } else {

@@ -35,6 +35,9 @@ std::string moved_away_text(const fs::path& directory);
 /// rename(2). Errors: kIo.
 void move_path(const fs::path& from, const fs::path& to);
 
+/// Makes durable what the folder says of a target that is in place. Errors: kIo, which tells that it is.
+void sync_place(const fs::path& target);
+
 /// Removes a finished target; a kill leaves of it what is known as one: the manifest goes last.
 void remove_finished(const fs::path& directory);
 

@@ -140,10 +140,12 @@ void SourceCheckpoint::collect(const plan::Side& side, const Formats& formats, c
     } else {
       for (const format::FileFormat* format : allowed)
         if (format_ == nullptr && format->recognises(path)) format_ = format;
+      // What is wrong with a file that should be of a format is told by its reader.
+      for (const format::FileFormat* format : allowed)
+        if (format_ == nullptr && (side.format || name.ends_with(format->extension()))) format_ = format;
       if (format_ == nullptr)
-        throw Error(Issue{ErrorCode::kFormat, path.string(), kNoTensor,
-                          fmt::format("is no file of a known format ({})",
-                                      side.format ? *side.format : std::string("hdf5, safetensors"))});
+        throw Error(
+            Issue{ErrorCode::kFormat, path.string(), kNoTensor, "is no file of a known format (hdf5, safetensors)"});
       template_ = name;
       names_ = {name};
       files_of_rank_ = {{0}};

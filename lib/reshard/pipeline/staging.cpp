@@ -228,7 +228,17 @@ Start Staging::claim_complete(const std::string& plan_digest, const std::string&
 Start Staging::claim_unfinished(const std::string& plan_digest) {
   const std::optional<std::string> digest = journal_plan_digest(directory_);
   if (options_.resume) {
-    if (target_exists_ && !options_.overwrite) return claim_target(plan_digest);
+    // An empty one is what a kill leaves of an old target whose directory is removed last.
+    std::error_code error;
+    const bool is_empty = fs::is_empty(directory_, error);
+    if (target_exists_ && (is_empty || !options_.overwrite)) {
+      const Start start = claim_target(plan_digest);
+      if (start == Start::kFinished && is_empty) {
+        remove_tree(directory_);
+        lock_.reset();
+      }
+      return start;
+    }
     if (!digest) {
       check_ours();
       return Start::kNothing;  // ended before its journal was there
@@ -310,7 +320,7 @@ void Staging::publish(const std::map<std::string, ManifestFile>& listed) {
   } else {
     put_in_place(directory_, target_);
   }
-  sync_directory(target_.parent_path());
+  sync_place(target_);
   lock_.reset();
 }
 

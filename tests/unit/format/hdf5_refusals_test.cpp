@@ -71,6 +71,32 @@ TEST_CASE("hdf5: data that were never written are refused") {
   check_says(catalog, "contiguous", "no address for its 40 bytes");
 }
 
+TEST_CASE("hdf5: a chunk that the index has at other coordinates is a missing one, never fill values") {
+  // The 24 chunks of enc/w: entries of 40 bytes from 2456 on, with two coordinates at 8 and 16 (HDF5 file format 3.0,
+  // III.A.1, version 1 B-trees).
+  const TemporaryDirectory dir;
+  const Bytes whole = file_bytes(h5_case("chunked_gzip_shuffle") / "model.h5");
+  const FileCatalog intact = catalog_of("chunked_gzip_shuffle");
+  const Bytes expected = read("chunked_gzip_shuffle", find_tensor(intact, "enc/w"));
+  int refusals = 0;
+  for (std::size_t chunk = 0; chunk < 24; ++chunk)
+    for (const std::size_t coordinate : {std::size_t{8}, std::size_t{16}})
+      for (const int bit : {0, 1, 3}) {
+        Bytes damaged = whole;
+        damaged[2456 + 40 * chunk + coordinate] ^= std::byte{1} << bit;
+        File::create(dir / "model.h5").write(0, damaged);
+        const FileCatalog catalog = hdf5_child().read_catalog(dir / "model.h5", {});
+        if (names(catalog) == names(intact)) {
+          CHECK(read_tensor(*hdf5_child().open(dir / "model.h5", {}), find_tensor(catalog, "enc/w")) == expected);
+        } else {
+          CHECK(refused(catalog) == Names{"enc/w: E_FORMAT"});
+          check_says(catalog, "enc/w", "its chunk at [");
+          ++refusals;
+        }
+      }
+  CHECK(refusals >= 24);
+}
+
 TEST_CASE("hdf5: deflate, shuffle and fletcher32 are read, other filters refused by name") {
   const FileCatalog catalog = catalog_of("filters");
   CHECK(refused(catalog) == Names{"lzf: E_UNSUPPORTED", "scaleoffset: E_UNSUPPORTED"});

@@ -61,7 +61,9 @@ class Writer {
     // Not the default driver: that one insists on the real path of a file in memory, which has none.
     const Handle access = file_access();
     checked(H5Pset_fapl_stdio(access.get()), "file driver");
+    errno = 0;
     file_ = Handle(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, properties.get(), access.get()), H5Fclose);
+    if (!file_ && errno != 0) io_error(where_, "create it", errno);  // which the library keeps to itself
     if (!file_) library_error(ErrorCode::kIo, where_, kNoTensor, "create it");
   }
 
