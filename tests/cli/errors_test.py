@@ -189,12 +189,13 @@ class DuringARun(Case):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGCONT)
                 result = stopped.go_on()
-                self.assertNotEqual(result.code, 0)
+                # The launcher may take its time to pass it on: all may have ended well by then.
+                self.assertTrue(result.code != 0 or self.target.exists(), str(result))
                 deadline = time.monotonic() + 10
                 while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.monotonic() < deadline:
                     time.sleep(0.01)
                 self.assertLess(time.monotonic(), deadline, "processes are left")
-                self.assertNotEqual(self.partial.exists(), self.target.exists())  # the launcher may take its time to pass it on
+                self.assertNotEqual(self.partial.exists(), self.target.exists())
                 self.assert_exit(stopped.again("--resume"), 0)
                 self.assert_files(self.target, stopped.expected)
             self.clear(stopped)
