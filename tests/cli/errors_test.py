@@ -10,7 +10,7 @@ import unittest
 
 import schemas
 from stopped import Stopped, descendants
-from support import Case, command, environment, execute
+from support import Case, command, environment, execute, is_hydra
 from tensors import even, iota, noise
 
 ROOT = os.geteuid() == 0
@@ -189,8 +189,9 @@ class DuringARun(Case):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGCONT)
                 result = stopped.go_on()
-                # The launcher may take its time to pass it on: all may have ended well by then.
-                self.assertTrue(result.code != 0 or self.target.exists(), str(result))
+                # The launcher may take its time to pass it on: all may have ended well by then. MPICH's may lose the code (README).
+                is_told = is_hydra() and "E_INTERRUPTED" in result.err
+                self.assertTrue(result.code != 0 or self.target.exists() or is_told, str(result))
                 deadline = time.monotonic() + 10
                 while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.monotonic() < deadline:
                     time.sleep(0.01)

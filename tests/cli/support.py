@@ -185,10 +185,14 @@ def command(*words, np=1):
     return [*launcher, BINARY, *words]
 
 
+def is_hydra(mpiexec=MPIEXEC):
+    """Whether the launcher is MPICH's."""
+    return "HYDRA" in subprocess.run([mpiexec, "--version"], capture_output=True, text=True).stdout
+
+
 def exits_of_aborted_job(code, mpiexec=MPIEXEC):
     """What the launcher may end with after MPI_Abort(code): MPICH's kills all processes, and may be ahead of the one that called it."""
-    version = subprocess.run([mpiexec, "--version"], capture_output=True, text=True).stdout
-    return {code, int(signal.SIGKILL)} if "HYDRA" in version else {code}
+    return {code, int(signal.SIGKILL)} if is_hydra(mpiexec) else {code}
 
 
 # How a case runs unless it says otherwise: number of processes and transport.
