@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reshard/planner/readers.hpp"
@@ -45,6 +46,20 @@ inline std::optional<Pair> pair_of(const random_layouts::Case& c) {
   const planner::TensorToRead to_read{&out.source, 1};
   out.sources = planner::choose_sources({&to_read, 1}).front();
   return out;
+}
+
+struct Drawn {
+  random_layouts::Case layouts;
+  Pair pair;
+};
+
+/// A random case that both sides can cut, which shows feature `number` of features(), counted round and round.
+inline Drawn draw_pair(random_layouts::Random& random, std::size_t number) {
+  const std::vector<std::string>& wishes = random_layouts::features();
+  for (;;) {
+    random_layouts::Case c = random_layouts::draw(random, wishes[number % wishes.size()]);
+    if (std::optional<Pair> pair = pair_of(c)) return {std::move(c), std::move(*pair)};
+  }
 }
 
 /// What a rank holds by the oracle's lines; as a source its padding is kNothing.

@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,20 +17,16 @@ using planner::Tiling;
 
 TEST_CASE("what a process takes of a tile is what the part that is left for it takes, and alone it takes the whole") {
   random_layouts::Random random(20261130);
-  for (int i = 0; i < 400;) {
-    const std::vector<std::string>& wishes = random_layouts::features();
-    const random_layouts::Case c = random_layouts::draw(random, wishes[static_cast<std::size_t>(i) % wishes.size()]);
-    const std::optional<replay::Pair> pair = replay::pair_of(c);
-    if (!pair) continue;
-    ++i;
-    const Tiling tiling(pair->source, pair->target, random.one_of<Index>({1, 30, 1 << 20}));
+  for (std::size_t i = 0; i < 400; ++i) {
+    const replay::Drawn drawn = replay::draw_pair(random, i);
+    const Tiling tiling(drawn.pair.source, drawn.pair.target, random.one_of<Index>({1, 30, 1 << 20}));
     planner::WorkTensor work;
     work.tiling = &tiling;
     work.source_element_bytes = random.one_of<std::int64_t>({1, 2, 8});
     work.target_element_bytes = random.one_of<std::int64_t>({1, 2, 8});
     bool right = true;
     for (std::size_t t = 0; t < tiling.size(); ++t) {
-      const Tile tile = tiling.tile(t, pair->sources);
+      const Tile tile = tiling.tile(t, drawn.pair.sources);
       std::vector<bool> wanted;
       for (std::size_t k = 0; k < tile.targets.size(); ++k) wanted.push_back(random.chance(50));
       const Tile left = planner::restricted(tile, wanted);
@@ -56,6 +51,6 @@ TEST_CASE("what a process takes of a tile is what the part that is left for it t
                 cost.least_memory_bytes == expected.least_memory_bytes;
       }
     }
-    if (!right) FAIL_CHECK(fmt::format("case {}: {}", i, random_layouts::describe(c)));
+    if (!right) FAIL_CHECK(fmt::format("case {}: {}", i, random_layouts::describe(drawn.layouts)));
   }
 }

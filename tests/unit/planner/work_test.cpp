@@ -86,16 +86,12 @@ TEST_CASE(
     "what is left of a tile brings the same elements to the targets that are wanted, and reads no column that none of "
     "them needs") {
   random_layouts::Random random(20260903);
-  for (int i = 0; i < 800;) {
-    const std::vector<std::string>& wishes = random_layouts::features();
-    const random_layouts::Case c = random_layouts::draw(random, wishes[static_cast<std::size_t>(i) % wishes.size()]);
-    const std::optional<replay::Pair> pair = replay::pair_of(c);
-    if (!pair) continue;
-    ++i;
-    const Tiling tiling(pair->source, pair->target, random.one_of<Index>({1, 30, 1 << 20}));
+  for (std::size_t i = 0; i < 800; ++i) {
+    const replay::Drawn drawn = replay::draw_pair(random, i);
+    const Tiling tiling(drawn.pair.source, drawn.pair.target, random.one_of<Index>({1, 30, 1 << 20}));
     bool right = true;
     for (std::size_t t = 0; t < tiling.size(); ++t) {
-      const Tile tile = tiling.tile(t, pair->sources);
+      const Tile tile = tiling.tile(t, drawn.pair.sources);
       std::vector<bool> wanted;
       for (std::size_t k = 0; k < tile.targets.size(); ++k) wanted.push_back(random.chance(50));
       const Tile left = planner::restricted(tile, wanted);
@@ -111,6 +107,6 @@ TEST_CASE(
         right = right && left.sources[s].column == low[s] &&
                 left.sources[s].column + left.sources[s].columns == high[s] + 1;
     }
-    if (!right) FAIL_CHECK(fmt::format("case {}: {}", i, random_layouts::describe(c)));
+    if (!right) FAIL_CHECK(fmt::format("case {}: {}", i, random_layouts::describe(drawn.layouts)));
   }
 }
