@@ -26,6 +26,22 @@ using planner::WorkTensor;
 /// Small ones; their descriptions take memory too.
 constexpr std::size_t kTilesReadTogether = 256;
 
+/// The part of a tile that a process writes, with what it needs to read; nothing where it writes none of it. `writers`:
+/// of every target part.
+std::optional<Tile> share_of(Tile tile, const std::vector<std::vector<ProcessRank>>& writers, ProcessRank process) {
+  std::vector<bool> wanted;
+  std::vector<bool> counted;  // of several writers of a part, the first one's digest counts
+  bool any = false;
+  for (const std::vector<ProcessRank>& of_part : writers) {
+    wanted.push_back(std::binary_search(of_part.begin(), of_part.end(), process));
+    counted.push_back(of_part.front() == process);
+    any = any || wanted.back();
+  }
+  if (!any) return std::nullopt;
+  for (layout::CopyBox& box : tile.copies) box.canonical = box.canonical && counted[box.target];
+  return planner::restricted(tile, wanted);
+}
+
 class Worker {
  public:
   /// `place` of this worker among all, from 0 to below 1.
@@ -197,20 +213,6 @@ std::size_t tiles_at_a_time(const std::vector<WorkTensor>& work, std::size_t til
 }
 
 }  // namespace
-
-std::optional<Tile> share_of(Tile tile, const std::vector<std::vector<ProcessRank>>& writers, ProcessRank process) {
-  std::vector<bool> wanted;
-  std::vector<bool> counted;  // of several writers of a part, the first one's digest counts
-  bool any = false;
-  for (const std::vector<ProcessRank>& of_part : writers) {
-    wanted.push_back(std::binary_search(of_part.begin(), of_part.end(), process));
-    counted.push_back(of_part.front() == process);
-    any = any || wanted.back();
-  }
-  if (!any) return std::nullopt;
-  for (layout::CopyBox& box : tile.copies) box.canonical = box.canonical && counted[box.target];
-  return planner::restricted(tile, wanted);
-}
 
 DirectCost tile_cost(const Tile& tile, const std::vector<bool>& wanted, const WorkTensor& work) {
   DirectCost out;

@@ -3,7 +3,6 @@
 // goes between processes. Threads take tiles from one list; each tile is read, digested, moved, digested and written by
 // one thread while it is in its cache.
 
-#include <optional>
 #include <vector>
 
 #include "reshard/pipeline/job.hpp"
@@ -23,10 +22,6 @@ struct DirectMemory {
 /// `memory_bytes` hold the largest tile. No more than `threads` threads.
 DirectMemory direct_memory(const DirectCost& cost, std::int64_t memory_bytes, int threads);
 
-/// The part of a tile that a process writes, with what it needs to read; nothing where it writes none of it. `writers`:
-/// of every target part.
-std::optional<planner::Tile> share_of(planner::Tile tile, const std::vector<std::vector<ProcessRank>>& writers,
-                                      ProcessRank process);
 /// What a process takes that writes the wanted targets of a tile, in one thread. `wanted` empty: of one process alone,
 /// which moves tiles as they are.
 DirectCost tile_cost(const planner::Tile& tile, const std::vector<bool>& wanted, const planner::WorkTensor& work);
